@@ -1,0 +1,3 @@
+//! The `filestore` binary.
+
+fn main() {}

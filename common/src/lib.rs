@@ -1,0 +1,15 @@
+//! What two or more of Filestore's crates share: names, object metadata, digests,
+//! the migration marker, logging and shutdown.
+
+pub mod digest;
+pub mod key;
+pub mod marker;
+pub mod object;
+pub mod shutdown;
+pub mod telemetry;
+
+pub use key::{BucketName, ObjectKey};
+pub use object::{
+    Checksum, ChecksumAlgorithm, ChecksumKind, ContentHeaders, ETag, ObjectInfo, ObjectMeta, Tags,
+    UserMetadata,
+};

@@ -1,0 +1,103 @@
+//! `migration.json`: where a volume's migration stands. The marker on the volume is the truth;
+//! every other view (status of a resource, logs) is derived from it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the marker's schema; a reader refuses a newer one.
+pub const MARKER_VERSION: u32 = 1;
+
+/// File name below `<volume>/.filestore/`.
+pub const MARKER_FILE: &str = "migration.json";
+
+/// Stages of a migration. The gateway may serve from [`MarkerState::Cutover`] on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MarkerState {
+    /// Objects are being copied; the source is the only store with clients.
+    Copying,
+    /// Target equals source, nobody was let onto the target yet.
+    Verified,
+    /// The target belongs to its clients.
+    Cutover,
+    /// Changes are being taken back to the source.
+    RollingBack,
+    /// The source serves again.
+    RolledBack,
+}
+
+/// Which store the objects came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceIdentity {
+    /// `minio-drive`, `s3` or `adopted`.
+    pub kind: String,
+    /// MinIO's deployment id (`id` in format.json), where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment_id: Option<String>,
+    /// Endpoint URL or drive path, without credentials.
+    pub location: String,
+    /// Buckets that were looked at.
+    pub buckets: Vec<String>,
+}
+
+/// Totals of what was carried.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Buckets.
+    pub buckets: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of object bodies.
+    pub bytes: u64,
+}
+
+/// One reason for something to stay behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotCarried {
+    /// How many.
+    pub count: u64,
+    /// The first few names, for people.
+    pub examples: Vec<String>,
+}
+
+/// The marker file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Marker {
+    /// [`MARKER_VERSION`].
+    pub version: u32,
+    /// Names the run; the spec's `migration.id` or a generated one.
+    pub run_id: String,
+    /// Stage.
+    pub state: MarkerState,
+    /// Who holds the migration: host name and process.
+    pub holder: String,
+    /// When the run began, RFC 3339.
+    pub started_at: String,
+    /// When this file was last written, RFC 3339.
+    pub updated_at: String,
+    /// When the target was handed to clients, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cutover_at: Option<String>,
+    /// The store copied from.
+    pub source: SourceIdentity,
+    /// What was carried.
+    pub carried: Counts,
+    /// SHA-256 over the carried (bucket, key, ETag, size), hex; how to recompute it is in
+    /// `docs/migration.md`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// What was not carried, by reason (`noncurrentVersions`, `deleteMarkers`, …).
+    #[serde(default)]
+    pub not_carried: BTreeMap<String, NotCarried>,
+    /// Who accepted the not-carried list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepted_by: Option<String>,
+    /// Changes seen on the source after cut-over and not applied.
+    #[serde(default)]
+    pub diverged: bool,
+}

@@ -1,0 +1,1 @@
+//! Turning SIGTERM and SIGINT into one cancellation.

@@ -1,0 +1,1 @@
+//! S3 server over a Filestore volume.

@@ -1,0 +1,1 @@
+//! Takes a legacy S3 store over: plan, copy, verify, marker.

@@ -1,0 +1,1 @@
+//! The Filestore resource: types, validation and the pod it stands for.
