@@ -1,3 +1,56 @@
-//! The `filestore` binary.
+//! The `filestore` binary: one subcommand per job, arguments in, exit codes out.
+//!
+//! Each subcommand is a module with an `Args` (its command line) and a `run` that returns the
+//! exit code or an error; an error becomes one line on standard error.
 
-fn main() {}
+mod crd;
+mod gateway;
+mod migrate;
+mod up;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// S3 file store on a plain volume that takes over from MinIO.
+#[derive(Debug, Parser)]
+#[command(
+    name = "filestore",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a Filestore manifest on this machine, no cluster needed.
+    Up(up::Args),
+    /// Serve a volume over S3.
+    Gateway(gateway::Args),
+    /// Take a legacy S3 store over.
+    Migrate(migrate::Args),
+    /// Print the CustomResourceDefinition of the Filestore resource.
+    Crd(crd::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Up(args) => up::run(args),
+        Command::Gateway(args) => gateway::run(args),
+        Command::Migrate(args) => migrate::run(args),
+        Command::Crd(args) => crd::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        // Nowhere is left to report to when standard error is closed.
+        drop(writeln!(std::io::stderr(), "filestore: {error:#}"));
+        ExitCode::FAILURE
+    })
+}
