@@ -1,0 +1,203 @@
+//! Where objects come from.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use filestore_common::marker::{NotCarried, SourceIdentity};
+use filestore_common::{BucketName, ETag, ObjectInfo, ObjectKey, ObjectMeta, Tags};
+use futures::stream::BoxStream;
+
+use crate::Result;
+
+/// A bucket of either side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// Name.
+    pub name: BucketName,
+    /// Creation date.
+    pub created: SystemTime,
+    /// Tags; empty when there are none.
+    pub tags: Tags,
+}
+
+/// An object as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Key.
+    pub key: ObjectKey,
+    /// Bytes of the body as clients see them (after decompression).
+    pub size: u64,
+    /// ETag as S3 shows it; `None` when the store has none or a placeholder.
+    pub etag: Option<ETag>,
+    /// Last-Modified.
+    pub last_modified: SystemTime,
+    /// Everything else, where the listing knows it at no extra cost.
+    pub meta: Option<Box<ObjectMeta>>,
+    /// The store holds this object but its own listings hide it (MinIO: `a/b` beside an object
+    /// `a`). Carried like any other, and reported.
+    pub hidden: bool,
+}
+
+/// Why something stays behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Versions that are not the latest.
+    NoncurrentVersions,
+    /// Latest versions that are delete markers.
+    DeleteMarkers,
+    /// Policy, lifecycle, versioning, quota, notification, CORS, …: `bucket: setting`.
+    BucketSettings,
+    /// Retention or legal hold of an object.
+    ObjectLock,
+    /// Uploads that were never completed.
+    UnfinishedUploads,
+    /// Users, groups, policies and service accounts.
+    Users,
+    /// Encrypted by the server (SSE-C, SSE-S3, SSE-KMS): not readable here.
+    Encrypted,
+    /// Only a stub is here; the bytes are in another tier.
+    Tiered,
+    /// The bytes or the metadata fail their checksum.
+    Damaged,
+    /// A format that the reader refuses.
+    Unsupported,
+    /// A name that S3 or the target does not take.
+    Unnameable,
+}
+
+impl Reason {
+    /// The key in the marker's `notCarried`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoncurrentVersions => "noncurrentVersions",
+            Self::DeleteMarkers => "deleteMarkers",
+            Self::BucketSettings => "bucketSettings",
+            Self::ObjectLock => "objectLock",
+            Self::UnfinishedUploads => "unfinishedUploads",
+            Self::Users => "users",
+            Self::Encrypted => "encrypted",
+            Self::Tiered => "tiered",
+            Self::Damaged => "damaged",
+            Self::Unsupported => "unsupported",
+            Self::Unnameable => "unnameable",
+        }
+    }
+
+    /// Whether this is the current content of a key, so that leaving it behind is a failure
+    /// and not only a note.
+    pub fn is_loss(self) -> bool {
+        matches!(
+            self,
+            Self::Encrypted | Self::Tiered | Self::Damaged | Self::Unsupported | Self::Unnameable
+        )
+    }
+}
+
+/// One thing that stays behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// Why.
+    pub reason: Reason,
+    /// `bucket/key`, `bucket/key (3 versions)` or `bucket: setting`.
+    pub name: String,
+    /// How many (versions of one key count each).
+    pub count: u64,
+}
+
+/// What stays behind, by reason, with the first few names.
+pub type LeftBehind = BTreeMap<String, NotCarried>;
+
+/// An item of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listed {
+    /// An object; keys strictly ascend in byte order.
+    Object(Entry),
+    /// Something seen on the way that will not travel; in no particular order.
+    Left(Left),
+}
+
+/// A listing: ends with `None` only when it is complete; an error ends it and forbids deletes.
+pub type Listing = BoxStream<'static, Result<Listed>>;
+
+/// A body: chunks in order, `info.size` bytes in all, or an error.
+pub type Body = BoxStream<'static, Result<Bytes>>;
+
+/// An object being read.
+pub struct Object {
+    /// Size, Last-Modified and all metadata, of the same generation as the body; `meta.tags` and
+    /// `meta.part_sizes` filled in. For a `-N` ETag whose layout is unknown `part_sizes` is empty.
+    pub info: ObjectInfo,
+    /// The body.
+    pub body: Body,
+}
+
+impl Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Object")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A store to read from. Nothing here writes, locks or touches the store in any way.
+#[async_trait]
+pub trait Source: Send + Sync + Debug {
+    /// Looks whether the store is there and readable, once, without waiting.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Absent`], [`crate::Kind::Down`], [`crate::Kind::Auth`],
+    /// [`crate::Kind::Refused`] (not a store that we read; says what to do).
+    async fn check(&self) -> Result<()>;
+
+    /// Which store this is; `buckets` sorted.
+    ///
+    /// # Errors
+    /// As [`Source::check`].
+    async fn identity(&self) -> Result<SourceIdentity>;
+
+    /// Buckets in byte order of their names.
+    ///
+    /// # Errors
+    /// As [`Source::check`].
+    async fn buckets(&self) -> Result<Vec<Bucket>>;
+
+    /// All current objects of a bucket. Memory does not grow with their number.
+    fn list(&self, bucket: &BucketName) -> Listing;
+
+    /// What of this bucket will not travel and is not reported by [`Source::list`] (settings,
+    /// and versions where the listing does not see them).
+    ///
+    /// # Errors
+    /// As [`Source::check`].
+    async fn survey(&self, bucket: &BucketName) -> Result<Vec<Left>>;
+
+    /// What of the whole store will not travel (users). Best effort.
+    ///
+    /// # Errors
+    /// As [`Source::check`].
+    async fn survey_store(&self) -> Result<Vec<Left>> {
+        Ok(Vec::new())
+    }
+
+    /// Opens the object that `entry` listed, or what the key holds now.
+    ///
+    /// # Errors
+    /// [`crate::Kind::NotFound`]; [`crate::Kind::Changed`] when the body moves under the read;
+    /// [`crate::Kind::Damaged`], [`crate::Kind::Unsupported`].
+    async fn open(&self, bucket: &BucketName, entry: &Entry) -> Result<Object>;
+
+    /// Whether the key holds an object now. Asked before anything is deleted from the target.
+    ///
+    /// # Errors
+    /// Anything but a clear yes or no.
+    async fn exists(&self, bucket: &BucketName, key: &ObjectKey) -> Result<bool>;
+
+    /// Directories on this machine that the store lives in, to prove that the target is not in
+    /// them.
+    fn local_paths(&self) -> Vec<std::path::PathBuf> {
+        Vec::new()
+    }
+}
