@@ -1,6 +1,7 @@
 //! `run`: what an init job or `filestore up` does before a gateway may serve.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use filestore_common::marker::Marker;
@@ -90,7 +91,7 @@ pub struct Outcome {
 /// [`Error`] when it could not run to its end; its [`Error::exit_code`] is the exit code.
 pub async fn run(
     _options: &RunOptions,
-    _progress: &dyn Progress,
+    _progress: Arc<dyn Progress>,
     _cancel: CancellationToken,
 ) -> Result<Outcome> {
     Err(Error::new(Kind::Other, "run", "migration", "not built yet"))

@@ -107,8 +107,58 @@ pub struct Left {
     pub count: u64,
 }
 
-/// What stays behind, by reason, with the first few names.
-pub type LeftBehind = BTreeMap<String, NotCarried>;
+/// How many names a [`Tally`] keeps for each reason.
+const EXAMPLES: usize = 10;
+
+/// What stays behind, counted by reason with the first few names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally(BTreeMap<Reason, NotCarried>);
+
+impl Tally {
+    /// Counts one more thing.
+    pub fn add(&mut self, left: Left) {
+        let seen = self.0.entry(left.reason).or_insert(NotCarried {
+            count: 0,
+            examples: Vec::new(),
+        });
+        seen.count += left.count;
+        if seen.examples.len() < EXAMPLES {
+            seen.examples.push(left.name);
+        }
+    }
+
+    /// Adds another tally to this one.
+    pub fn merge(&mut self, other: Self) {
+        for (reason, more) in other.0 {
+            let seen = self.0.entry(reason).or_insert(NotCarried {
+                count: 0,
+                examples: Vec::new(),
+            });
+            seen.count += more.count;
+            let room = EXAMPLES.saturating_sub(seen.examples.len());
+            seen.examples.extend(more.examples.into_iter().take(room));
+        }
+    }
+
+    /// Counts and names by reason.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, &NotCarried)> {
+        self.0.iter().map(|(reason, left)| (*reason, left))
+    }
+
+    /// How many current objects stay behind.
+    pub fn losses(&self) -> u64 {
+        let losses = self.0.iter().filter(|(reason, _)| reason.is_loss());
+        losses.map(|(_, left)| left.count).sum()
+    }
+
+    /// The form of the marker's `notCarried`.
+    pub fn into_marker(self) -> BTreeMap<String, NotCarried> {
+        let named = self.0.into_iter();
+        named
+            .map(|(reason, left)| (reason.as_str().to_owned(), left))
+            .collect()
+    }
+}
 
 /// An item of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,14 +222,14 @@ pub trait Source: Send + Sync + Debug {
     ///
     /// # Errors
     /// As [`Source::check`].
-    async fn survey(&self, bucket: &BucketName) -> Result<Vec<Left>>;
+    async fn survey(&self, bucket: &BucketName) -> Result<Tally>;
 
     /// What of the whole store will not travel (users). Best effort.
     ///
     /// # Errors
     /// As [`Source::check`].
-    async fn survey_store(&self) -> Result<Vec<Left>> {
-        Ok(Vec::new())
+    async fn survey_store(&self) -> Result<Tally> {
+        Ok(Tally::default())
     }
 
     /// Opens the object that `entry` listed, or what the key holds now.
@@ -189,11 +239,12 @@ pub trait Source: Send + Sync + Debug {
     /// [`crate::Kind::Damaged`], [`crate::Kind::Unsupported`].
     async fn open(&self, bucket: &BucketName, entry: &Entry) -> Result<Object>;
 
-    /// Whether the key holds an object now. Asked before anything is deleted from the target.
+    /// What the key holds now; asked again when an object moved, and before anything is deleted
+    /// from the target.
     ///
     /// # Errors
-    /// Anything but a clear yes or no.
-    async fn exists(&self, bucket: &BucketName, key: &ObjectKey) -> Result<bool>;
+    /// Anything but a clear answer.
+    async fn head(&self, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>>;
 
     /// Directories on this machine that the store lives in, to prove that the target is not in
     /// them.
