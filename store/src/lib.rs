@@ -9,7 +9,12 @@
 //! S3 protocol library: [`Store`] speaks in the types of `filestore_common::object` and
 //! [`query`]. All path access is confined to the volume.
 
+mod attributes;
+mod dir;
 pub mod error;
+mod flush;
+mod layout;
+mod path;
 pub mod query;
 mod store;
 
