@@ -1,0 +1,51 @@
+# What people run by hand. The work is done by scripts/; this file names it.
+
+MANIFEST ?= examples/takeover.yaml
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help up test lint unit e2e build generate bench dist clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make up MANIFEST=examples/fresh.yaml    another manifest"
+	@echo "  make up ONCE=1                          end after the marker is written"
+	@echo "  make e2e ARGS='-k minio_py -x'          some of the end-to-end tests"
+
+up: ## take over the example drive and serve it on 127.0.0.1:9000
+	@scripts/up $(MANIFEST) $(if $(ONCE),--once) $(ARGS)
+
+test: ## all tests: lint, unit tests, static binaries, end-to-end tests
+	@scripts/test
+
+lint: ## formatting, clippy, dependency rules
+	@scripts/bootstrap build
+	@scripts/lint
+
+unit: ## Rust tests (ARGS='-p filestore-store name')
+	@scripts/bootstrap build
+	@. scripts/env.sh && cargo test --locked $(or $(ARGS),--workspace)
+
+e2e: ## end-to-end tests through real clients and servers (ARGS for pytest)
+	@scripts/bootstrap test
+	@scripts/e2e $(ARGS)
+
+build: ## the binary for this machine, to target/bin/native/release/filestore
+	@scripts/bootstrap build
+	@scripts/build-binary
+
+generate: ## write the files that are generated from the code
+	@scripts/bootstrap build
+	@scripts/generate
+
+bench: ## requests per second of the gateway beside its peers, briefly
+	@scripts/bootstrap test
+	@scripts/bench $(ARGS)
+
+dist: ## static binaries for amd64 and arm64, as shipped, to target/dist/
+	@scripts/bootstrap test
+	@scripts/dist
+
+clean: ## remove what was built in this clone (the shared cache stays)
+	@rm -rf target
