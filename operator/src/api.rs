@@ -1,0 +1,33 @@
+//! The `Filestore` resource, `filestore.ryax.tech/v1alpha1`, as people write it.
+//!
+//! A field exists only if it has an effect. An omitted field has the default named in its
+//! description; the schema itself holds no defaults, so that an object in the cluster stays what
+//! its author wrote (GitOps tools would show added fields as drift).
+
+#![expect(
+    unreachable_pub,
+    reason = "KubeSchema repeats each type inside a function, where nobody can reach it"
+)]
+
+mod crd;
+mod credentials;
+mod migration;
+mod pod;
+mod spec;
+mod storage;
+
+pub use crd::{crd, crd_yaml};
+pub use credentials::{CredentialKeys, CredentialsSpec, SecretReference};
+pub use migration::{MigrationBucket, MigrationMode, MigrationSource, MigrationSpec, Verify};
+pub use pod::{PodSpec, ResourcesSpec, SecurityProfile, SecuritySpec, ServiceSpec};
+pub use spec::{BucketSpec, Durability, Engine, Filestore, FilestoreSpec, VersitygwSpec};
+pub use storage::{AccessMode, MetadataMode, StorageSpec};
+
+/// API group of the resource; also the prefix of its labels and annotations.
+pub const GROUP: &str = "filestore.ryax.tech";
+
+/// API version of the resource.
+pub const VERSION: &str = "v1alpha1";
+
+/// `apiVersion` as it stands in a manifest.
+pub const API_VERSION: &str = "filestore.ryax.tech/v1alpha1";

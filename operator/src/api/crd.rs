@@ -1,0 +1,39 @@
+//! The CustomResourceDefinition, generated from the types.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
+
+use super::Filestore;
+
+/// The CustomResourceDefinition.
+///
+/// Lists that kube leaves empty are dropped: an API server does not store them, so that GitOps
+/// tools would show them as drift for ever.
+pub fn crd() -> CustomResourceDefinition {
+    let mut crd = Filestore::crd();
+    let empty = |list: &mut Option<Vec<String>>| {
+        if list.as_ref().is_some_and(Vec::is_empty) {
+            *list = None;
+        }
+    };
+    empty(&mut crd.spec.names.categories);
+    empty(&mut crd.spec.names.short_names);
+    for version in &mut crd.spec.versions {
+        if version
+            .selectable_fields
+            .as_ref()
+            .is_some_and(Vec::is_empty)
+        {
+            version.selectable_fields = None;
+        }
+    }
+    crd
+}
+
+/// The CustomResourceDefinition as YAML, for `crds/` and `filestore crd`.
+///
+/// # Errors
+/// When it cannot be written as YAML, which would be a defect of this program.
+pub fn crd_yaml() -> Result<String, serde_saphyr::ser::Error> {
+    serde_saphyr::to_string(&crd())
+}

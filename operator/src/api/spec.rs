@@ -1,0 +1,143 @@
+//! The resource and its top-level fields.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{CredentialsSpec, MigrationSpec, PodSpec, SecuritySpec, ServiceSpec, StorageSpec};
+
+/// What a Filestore should be.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "filestore.ryax.tech",
+    version = "v1alpha1",
+    kind = "Filestore",
+    namespaced,
+    shortname = "fst",
+    derive = "PartialEq",
+    doc = "An S3 store over plain files on one volume, which can take over from a legacy MinIO.",
+    printcolumn(
+        name = "Engine",
+        type_ = "string",
+        json_path = ".spec.engine",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Claim",
+        type_ = "string",
+        json_path = ".spec.storage.existingClaim",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    annotation("helm.sh/resource-policy", "keep"),
+    annotation(
+        "argocd.argoproj.io/sync-options",
+        "Prune=false,Delete=false,ServerSideApply=true"
+    )
+)]
+#[x_kube(
+    validation = Rule::new("(has(self.engine) && self.engine == 'versitygw') == has(self.versitygw)")
+        .message("versitygw is set exactly when engine is versitygw"),
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FilestoreSpec {
+    /// Server on the volume; both use the same files. Default `bundled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// Image of `filestore`, with tag or digest. Default: the one released with this version.
+    #[x_kube(validation = Rule::new("!self.endsWith(':latest')").message("tag latest is not allowed"))]
+    #[schemars(length(min = 1, max = 512))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Settings of engine `versitygw`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versitygw: Option<VersitygwSpec>,
+    /// Region that the store answers with; requests signed for another are accepted.
+    /// Default `us-east-1`.
+    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z0-9-]+$"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Whether an acknowledged change survives power loss. Default `durable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durability: Option<Durability>,
+    /// Stops the server; the claim and everything on it stays. Default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+    /// Root access key and secret key.
+    pub credentials: CredentialsSpec,
+    /// How clients inside the cluster reach the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceSpec>,
+    /// The volume.
+    pub storage: StorageSpec,
+    /// Buckets that exist from the start; existing ones are left as they are.
+    #[schemars(length(max = 64))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<BucketSpec>,
+    /// The legacy store to take over; omitted for a fresh store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migration: Option<MigrationSpec>,
+    /// User ids and restrictions of the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security: Option<SecuritySpec>,
+    /// What else the pod carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodSpec>,
+}
+
+/// Server on the volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// `filestore gateway`.
+    #[default]
+    Bundled,
+    /// versitygw over the same files.
+    Versitygw,
+}
+
+/// Settings of engine `versitygw`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct VersitygwSpec {
+    /// Image of versitygw, with tag or digest.
+    #[schemars(length(min = 1, max = 512))]
+    pub image: String,
+}
+
+/// Whether an acknowledged change survives power loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Files and directories are flushed before the answer.
+    #[default]
+    Durable,
+    /// Page cache only: faster, what was just acknowledged may be lost with the machine.
+    Relaxed,
+}
+
+impl Durability {
+    /// The value of `--durability`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Durable => "durable",
+            Self::Relaxed => "relaxed",
+        }
+    }
+}
+
+/// A bucket that exists from the start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BucketSpec {
+    /// Name by S3's rules.
+    #[schemars(
+        length(min = 3, max = 63),
+        regex(pattern = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    )]
+    pub name: String,
+}

@@ -1,0 +1,368 @@
+//! Turns what people wrote into what the builders may rely on: every default filled in, every
+//! reference resolved, every contradiction refused. Builders never look at the raw spec.
+
+mod check;
+mod validated;
+
+use crate::api::{
+    CredentialsSpec, Engine, Filestore, MigrationMode, MigrationSource, MigrationSpec, PodSpec,
+    SecurityProfile, SecuritySpec, StorageSpec,
+};
+use crate::secret::Secrets;
+use check::{bucket_name, dns_label, dns_subdomain, endpoint, image, quantity};
+pub use validated::{
+    KeyPair, Migration, NewClaim, Pod, Security, Server, Source, Storage, ValidatedFilestore,
+};
+
+/// Image of this version, for Filestores that name none.
+pub const DEFAULT_IMAGE: &str = concat!("docker.io/ryaxtech/filestore:", env!("CARGO_PKG_VERSION"));
+
+/// Key names that MinIO's chart uses in its Secret.
+const DEFAULT_KEYS: (&str, &str) = ("root-user", "root-password");
+
+/// Longest name: the objects made for a Filestore append to it and must stay below 63.
+const MAX_NAME: usize = 40;
+
+/// User and group of the image.
+const DEFAULT_ID: i64 = 1200;
+
+/// What is wrong with a Filestore: the field and what to do about it, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct ValidationError {
+    /// Path of the field.
+    pub field: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl ValidationError {
+    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, ValidationError>;
+
+/// Checks a Filestore together with the Secrets it refers to.
+///
+/// # Errors
+/// The first [`ValidationError`], in the order of the fields.
+pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFilestore> {
+    let spec = &filestore.spec;
+    let name = filestore.metadata.name.clone().unwrap_or_default();
+    dns_label("metadata.name", &name, MAX_NAME)?;
+    if let Some(namespace) = &filestore.metadata.namespace {
+        dns_label("metadata.namespace", namespace, 63)?;
+    }
+    let image = image("spec.image", spec.image.as_deref().unwrap_or(DEFAULT_IMAGE))?;
+    let root = key_pair("spec.credentials", &spec.credentials, secrets)?;
+    let storage = storage(&name, &spec.storage)?;
+    let migration = spec
+        .migration
+        .as_ref()
+        .map(|migration| self::migration(migration, &storage, &root, secrets))
+        .transpose()?;
+    Ok(ValidatedFilestore {
+        name,
+        namespace: filestore.metadata.namespace.clone(),
+        server: server(filestore)?,
+        image,
+        region: region(spec.region.as_deref(), "spec.region")?,
+        durability: spec.durability.unwrap_or_default(),
+        suspend: spec.suspend.unwrap_or_default(),
+        root,
+        service_port: spec
+            .service
+            .as_ref()
+            .and_then(|service| service.port)
+            .unwrap_or(9000),
+        storage,
+        buckets: spec
+            .buckets
+            .iter()
+            .enumerate()
+            .map(|(index, bucket)| bucket_name(format!("spec.buckets[{index}].name"), &bucket.name))
+            .collect::<Result<_>>()?,
+        migration,
+        security: security(spec.security.as_ref())?,
+        pod: pod(spec.pod.as_ref())?,
+    })
+}
+
+fn server(filestore: &Filestore) -> Result<Server> {
+    match (
+        filestore.spec.engine.unwrap_or_default(),
+        &filestore.spec.versitygw,
+    ) {
+        (Engine::Bundled, None) => Ok(Server::Bundled),
+        (Engine::Versitygw, Some(settings)) => Ok(Server::Versitygw {
+            image: image("spec.versitygw.image", &settings.image)?,
+        }),
+        (Engine::Versitygw, None) => Err(ValidationError::new(
+            "spec.versitygw",
+            "engine versitygw needs its image; set versitygw.image",
+        )),
+        (Engine::Bundled, Some(_)) => Err(ValidationError::new(
+            "spec.versitygw",
+            "belongs to engine versitygw; set engine: versitygw, or remove this field",
+        )),
+    }
+}
+
+fn region(value: Option<&str>, field: &str) -> Result<String> {
+    let region = value.unwrap_or("us-east-1");
+    let valid = (1..=32).contains(&region.len())
+        && region
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if valid {
+        Ok(region.to_owned())
+    } else {
+        Err(ValidationError::new(
+            field,
+            format!(
+                "{region:?} is no region; use up to 32 of a-z, 0-9 and '-', or omit it for us-east-1"
+            ),
+        ))
+    }
+}
+
+fn key_pair(field: &str, spec: &CredentialsSpec, secrets: &Secrets) -> Result<KeyPair> {
+    let secret = &spec.secret_ref.name;
+    dns_subdomain(format!("{field}.secretRef.name"), secret)?;
+    let named = spec.keys.clone().unwrap_or_default();
+    let access_key = named
+        .access_key
+        .unwrap_or_else(|| DEFAULT_KEYS.0.to_owned());
+    let secret_key = named
+        .secret_key
+        .unwrap_or_else(|| DEFAULT_KEYS.1.to_owned());
+    for key in [&access_key, &secret_key] {
+        secrets
+            .value(secret, key)
+            .map_err(|error| ValidationError::new(field, error.to_string()))?;
+    }
+    Ok(KeyPair {
+        secret: secret.clone(),
+        access_key,
+        secret_key,
+    })
+}
+
+fn storage(name: &str, spec: &StorageSpec) -> Result<Storage> {
+    let metadata = spec.metadata.unwrap_or_default();
+    match (&spec.size, &spec.existing_claim) {
+        (Some(size), None) => {
+            quantity("spec.storage.size", size)?;
+            if let Some(class) = spec
+                .storage_class_name
+                .as_deref()
+                .filter(|class| !class.is_empty())
+            {
+                dns_subdomain("spec.storage.storageClassName", class)?;
+            }
+            Ok(Storage {
+                claim: name.to_owned(),
+                new: Some(NewClaim {
+                    size: size.clone(),
+                    storage_class: spec.storage_class_name.clone(),
+                    access_modes: if spec.access_modes.is_empty() {
+                        vec![crate::api::AccessMode::ReadWriteOnce]
+                    } else {
+                        spec.access_modes.clone()
+                    },
+                }),
+                metadata,
+            })
+        }
+        (None, Some(claim)) => {
+            dns_subdomain("spec.storage.existingClaim", claim)?;
+            if spec.storage_class_name.is_some() || !spec.access_modes.is_empty() {
+                return Err(ValidationError::new(
+                    "spec.storage",
+                    "storageClassName and accessModes belong to a new claim; remove them beside existingClaim",
+                ));
+            }
+            Ok(Storage {
+                claim: claim.clone(),
+                new: None,
+                metadata,
+            })
+        }
+        _ => Err(ValidationError::new(
+            "spec.storage",
+            "set exactly one of size (a new claim, for example 20Gi) or existingClaim",
+        )),
+    }
+}
+
+fn migration(
+    spec: &MigrationSpec,
+    storage: &Storage,
+    root: &KeyPair,
+    secrets: &Secrets,
+) -> Result<Migration> {
+    if let Some(id) = &spec.id {
+        dns_label("spec.migration.id", id, MAX_NAME)?;
+    }
+    let source = spec
+        .source
+        .as_ref()
+        .map(|source| self::source(source, storage, root, secrets))
+        .transpose()?;
+    match (spec.mode.unwrap_or_default(), &source) {
+        (MigrationMode::Auto, _)
+        | (MigrationMode::Online, Some(Source::Online { .. }))
+        | (MigrationMode::Offline, Some(Source::Offline { .. })) => {}
+        (MigrationMode::Online, _) => {
+            return Err(ValidationError::new(
+                "spec.migration.mode",
+                "online needs source.endpoint; set it, or use mode auto",
+            ));
+        }
+        (MigrationMode::Offline, _) => {
+            return Err(ValidationError::new(
+                "spec.migration.mode",
+                "offline needs source.existingClaim; set it, or use mode auto",
+            ));
+        }
+    }
+    if spec
+        .parallelism
+        .is_some_and(|count| !(1..=64).contains(&count))
+    {
+        return Err(ValidationError::new(
+            "spec.migration.parallelism",
+            "must be from 1 to 64",
+        ));
+    }
+    Ok(Migration {
+        id: spec.id.clone(),
+        source,
+        buckets: spec
+            .buckets
+            .iter()
+            .enumerate()
+            .map(|(index, bucket)| {
+                bucket_name(
+                    format!("spec.migration.buckets[{index}].name"),
+                    &bucket.name,
+                )
+            })
+            .collect::<Result<_>>()?,
+        verify: spec.verify.unwrap_or_default(),
+        parallelism: spec.parallelism,
+    })
+}
+
+fn source(
+    spec: &MigrationSource,
+    storage: &Storage,
+    root: &KeyPair,
+    secrets: &Secrets,
+) -> Result<Source> {
+    let field = "spec.migration.source";
+    match (&spec.endpoint, &spec.existing_claim) {
+        (Some(url), None) => {
+            if spec.path.is_some() {
+                return Err(ValidationError::new(
+                    format!("{field}.path"),
+                    "belongs to existingClaim; remove it beside endpoint",
+                ));
+            }
+            Ok(Source::Online {
+                endpoint: endpoint(format!("{field}.endpoint"), url)?,
+                region: region(spec.region.as_deref(), "spec.migration.source.region")?,
+                keys: match &spec.credentials {
+                    Some(credentials) => {
+                        key_pair(&format!("{field}.credentials"), credentials, secrets)?
+                    }
+                    None => root.clone(),
+                },
+            })
+        }
+        (None, Some(claim)) => {
+            dns_subdomain(format!("{field}.existingClaim"), claim)?;
+            if *claim == storage.claim {
+                return Err(ValidationError::new(
+                    format!("{field}.existingClaim"),
+                    format!(
+                        "{claim:?} is also the target; the legacy volume is only ever read, give the Filestore a volume of its own"
+                    ),
+                ));
+            }
+            if spec.region.is_some() || spec.credentials.is_some() {
+                return Err(ValidationError::new(
+                    field,
+                    "region and credentials belong to endpoint; remove them beside existingClaim",
+                ));
+            }
+            let path = spec.path.as_deref().unwrap_or_default().trim_matches('/');
+            if path.split('/').any(|segment| segment == "..") {
+                return Err(ValidationError::new(
+                    format!("{field}.path"),
+                    "must stay inside the claim; remove \"..\"",
+                ));
+            }
+            Ok(Source::Offline {
+                claim: claim.clone(),
+                path: path.to_owned(),
+            })
+        }
+        _ => Err(ValidationError::new(
+            field,
+            "set exactly one of endpoint (a running store) or existingClaim (the drive of a stopped one)",
+        )),
+    }
+}
+
+fn security(spec: Option<&SecuritySpec>) -> Result<Security> {
+    let spec = spec.cloned().unwrap_or_default();
+    let ids = [spec.run_as_user, spec.run_as_group, spec.fs_group];
+    match spec.profile.unwrap_or_default() {
+        SecurityProfile::Restricted if ids.iter().flatten().any(|id| *id < 1) => {
+            Err(ValidationError::new(
+                "spec.security",
+                "ids must be 1 or more; the pod never runs as root",
+            ))
+        }
+        SecurityProfile::Restricted => Ok(Security {
+            run_as_user: spec.run_as_user.or(Some(DEFAULT_ID)),
+            run_as_group: spec.run_as_group.or(Some(DEFAULT_ID)),
+            fs_group: spec.fs_group.or(Some(DEFAULT_ID)),
+        }),
+        SecurityProfile::Openshift if ids.iter().any(Option::is_some) => Err(ValidationError::new(
+            "spec.security",
+            "profile openshift takes the ids that the cluster assigns; remove runAsUser, runAsGroup and fsGroup",
+        )),
+        SecurityProfile::Openshift => Ok(Security {
+            run_as_user: None,
+            run_as_group: None,
+            fs_group: None,
+        }),
+    }
+}
+
+fn pod(spec: Option<&PodSpec>) -> Result<Pod> {
+    let spec = spec.cloned().unwrap_or_default();
+    let grace_seconds = spec.termination_grace_period_seconds.unwrap_or(60);
+    if !(1..=3600).contains(&grace_seconds) {
+        return Err(ValidationError::new(
+            "spec.pod.terminationGracePeriodSeconds",
+            "must be from 1 to 3600 seconds",
+        ));
+    }
+    Ok(Pod {
+        labels: spec.labels,
+        annotations: spec.annotations,
+        resources: spec.resources.unwrap_or_default(),
+        grace_seconds,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! A Filestore that was checked; only [`super::validate`] makes one.
+
+use std::collections::BTreeMap;
+
+use filestore_common::BucketName;
+
+use crate::api::{AccessMode, Durability, MetadataMode, ResourcesSpec, Verify};
+
+/// Everything the builders need, with every default filled in.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ValidatedFilestore {
+    /// Name; also of the Deployment, the Service and a new claim.
+    pub name: String,
+    /// Namespace, when the manifest names one.
+    pub namespace: Option<String>,
+    /// Server on the volume.
+    pub server: Server,
+    /// Image of `filestore`.
+    pub image: String,
+    /// Region that the store answers with.
+    pub region: String,
+    /// Flush rule.
+    pub durability: Durability,
+    /// No server runs.
+    pub suspend: bool,
+    /// Root access key and secret key.
+    pub root: KeyPair,
+    /// Port of the Service.
+    pub service_port: u16,
+    /// The volume.
+    pub storage: Storage,
+    /// Buckets that exist from the start.
+    pub buckets: Vec<BucketName>,
+    /// The take-over, if any.
+    pub migration: Option<Migration>,
+    /// User ids.
+    pub security: Security,
+    /// What else the pod carries.
+    pub pod: Pod,
+}
+
+/// Server on the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// `filestore gateway`.
+    Bundled,
+    /// versitygw over the same files.
+    Versitygw {
+        /// Its image.
+        image: String,
+    },
+}
+
+/// Where a pair of keys is; never the keys themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPair {
+    /// Name of the Secret.
+    pub secret: String,
+    /// Its key that holds the access key.
+    pub access_key: String,
+    /// Its key that holds the secret key.
+    pub secret_key: String,
+}
+
+/// The volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// Name of the claim.
+    pub claim: String,
+    /// How to make it; `None` when it exists.
+    pub new: Option<NewClaim>,
+    /// Where object metadata lives.
+    pub metadata: MetadataMode,
+}
+
+/// A claim to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewClaim {
+    /// Size, as written.
+    pub size: String,
+    /// Storage class; `None` = the cluster's default.
+    pub storage_class: Option<String>,
+    /// Access modes.
+    pub access_modes: Vec<AccessMode>,
+}
+
+/// A take-over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// Names the run in the marker.
+    pub id: Option<String>,
+    /// The legacy store; `None` = to be discovered in the cluster.
+    pub source: Option<Source>,
+    /// Buckets to carry; empty = all.
+    pub buckets: Vec<BucketName>,
+    /// How much is compared before cut-over.
+    pub verify: Verify,
+    /// Objects copied at the same time; `None` = adapted.
+    pub parallelism: Option<u16>,
+}
+
+/// The legacy store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A running store.
+    Online {
+        /// URL without trailing slash.
+        endpoint: String,
+        /// Region to sign for.
+        region: String,
+        /// Its keys.
+        keys: KeyPair,
+    },
+    /// The drive of a stopped MinIO.
+    Offline {
+        /// Claim with the drive.
+        claim: String,
+        /// Folder inside the claim, without slashes around; empty = its root.
+        path: String,
+    },
+}
+
+/// User ids of the pod; `None` = assigned by the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Security {
+    /// User id.
+    pub run_as_user: Option<i64>,
+    /// Group id.
+    pub run_as_group: Option<i64>,
+    /// Group of the volume.
+    pub fs_group: Option<i64>,
+}
+
+/// What else the pod carries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pod {
+    /// Extra labels.
+    pub labels: BTreeMap<String, String>,
+    /// Extra annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// CPU and memory.
+    pub resources: ResourcesSpec,
+    /// Seconds for open requests to end.
+    pub grace_seconds: i64,
+}
