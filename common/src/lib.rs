@@ -8,7 +8,7 @@ pub mod object;
 pub mod shutdown;
 pub mod telemetry;
 
-pub use key::{BucketName, ObjectKey};
+pub use key::{BucketName, MAX_KEY_BYTES, ObjectKey};
 pub use object::{
     Checksum, ChecksumAlgorithm, ChecksumKind, ContentHeaders, ETag, ObjectInfo, ObjectMeta, Tags,
     UserMetadata,

@@ -14,6 +14,11 @@ mod dir;
 pub mod error;
 mod flush;
 mod layout;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "called by the store once it is assembled")
+)]
+mod listing;
 mod path;
 pub mod query;
 mod store;
