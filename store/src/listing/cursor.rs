@@ -164,9 +164,12 @@ impl<'a> Cursor<'a> {
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let next = bound
-            .strip_prefix(self.key.as_slice())
-            .map_or(0, |relative| loaded.names.seek(0, relative));
+        let own = self.key.as_slice();
+        let next = match bound.strip_prefix(own) {
+            Some(relative) => loaded.names.seek(0, relative),
+            None if bound < own => 0,
+            None => loaded.names.len(),
+        };
         self.levels.push(Level {
             directory: Some(directory),
             loaded,

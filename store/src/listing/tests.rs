@@ -132,7 +132,7 @@ proptest! {
             prop::option::of(prop::sample::select(vec!["/", "a", "b/", "/a", "-", "//", "é"])),
             prop::option::of(key()),
             1_usize..8,
-        ), 20),
+        ), 10),
     ) {
         let root = tempfile::tempdir().unwrap();
         let outside = fill(root.path(), &keys);
