@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Migrate(args) => migrate::run(args),
-        Command::Crd(args) => crd::run(args),
+        Command::Crd(args) => crd::run(&args),
     };
     result.unwrap_or_else(|error| {
         // Nowhere is left to report to when standard error is closed.

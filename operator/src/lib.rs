@@ -9,7 +9,7 @@
 
 pub mod api;
 pub mod manifest;
-//pub mod render;
+pub mod render;
 pub mod secret;
 pub mod validate;
 

@@ -356,6 +356,16 @@ fn pod(spec: Option<&PodSpec>) -> Result<Pod> {
             "must be from 1 to 3600 seconds",
         ));
     }
+    if let Some(label) = spec
+        .labels
+        .keys()
+        .find(|key| key.starts_with(crate::api::GROUP))
+    {
+        return Err(ValidationError::new(
+            "spec.pod.labels",
+            format!("{label:?} is set by Filestore itself; remove it"),
+        ));
+    }
     Ok(Pod {
         labels: spec.labels,
         annotations: spec.annotations,

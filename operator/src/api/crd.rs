@@ -1,6 +1,8 @@
 //! The CustomResourceDefinition, generated from the types.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt as _;
 
 use super::Filestore;
@@ -26,8 +28,33 @@ pub fn crd() -> CustomResourceDefinition {
         {
             version.selectable_fields = None;
         }
+        if let Some(schema) = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut())
+        {
+            refuse_null(schema);
+        }
     }
     crd
+}
+
+/// Drops `nullable`: a field is there with a value, or not there. Rules never meet a null.
+fn refuse_null(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    for property in schema
+        .properties
+        .iter_mut()
+        .flat_map(|map| map.values_mut())
+    {
+        refuse_null(property);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        refuse_null(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        refuse_null(values);
+    }
 }
 
 /// The CustomResourceDefinition as YAML, for `crds/` and `filestore crd`.

@@ -47,7 +47,8 @@ pub struct MigrationSpec {
     pub parallelism: Option<u16>,
 }
 
-/// How the legacy store is read.
+/// How the legacy store is read. Default `auto`: as `source` says, and without `source` whatever
+/// the operator finds in the namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MigrationMode {
@@ -105,7 +106,7 @@ pub struct MigrationBucket {
     pub name: String,
 }
 
-/// How much is compared before cut-over.
+/// How much is compared before cut-over. Default `etag`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {

@@ -44,7 +44,7 @@ pub struct SecuritySpec {
     pub fs_group: Option<i64>,
 }
 
-/// Who assigns user ids.
+/// Who assigns user ids. Default `restricted`: we do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SecurityProfile {
@@ -59,7 +59,8 @@ pub enum SecurityProfile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodSpec {
-    /// Extra labels; those of the Filestore itself win.
+    /// Extra labels. They may replace `app.kubernetes.io/…`, so that the pod can wear what the
+    /// Service of a legacy store selects, but not `filestore.ryax.tech/…`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Extra annotations.

@@ -89,7 +89,7 @@ pub struct FilestoreSpec {
     pub pod: Option<PodSpec>,
 }
 
-/// Server on the volume.
+/// Server on the volume; both use the same files. Default `bundled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -109,7 +109,7 @@ pub struct VersitygwSpec {
     pub image: String,
 }
 
-/// Whether an acknowledged change survives power loss.
+/// Whether an acknowledged change survives power loss. Default `durable`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {

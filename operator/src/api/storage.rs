@@ -65,7 +65,7 @@ impl AccessMode {
     }
 }
 
-/// Where object metadata lives.
+/// Where object metadata lives; fixed when the volume is first used. Default `auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MetadataMode {

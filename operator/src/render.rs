@@ -1,0 +1,45 @@
+//! From a checked Filestore to the Kubernetes objects that it stands for.
+//!
+//! Pure functions, one file per object or container. `filestore up` runs [`pod_template`] on one
+//! machine; charts and the operator apply the same pod in a cluster.
+
+mod claim;
+mod container;
+mod deployment;
+mod gateway;
+mod labels;
+mod migrate;
+mod pod;
+mod prepare;
+mod service;
+
+pub use claim::claim;
+pub use deployment::deployment;
+pub use labels::{NAME_LABEL, labels, selector};
+pub use pod::pod_template;
+pub use service::service;
+
+/// Port of the S3 API inside the pod.
+pub const API_PORT: u16 = 9000;
+
+/// Name of the S3 port, the one that MinIO's chart uses: a Service of the legacy store whose
+/// `targetPort` is this name reaches our pod without being changed.
+pub const API_PORT_NAME: &str = "api";
+
+/// Port of `/metrics`, `/healthz` and `/readyz` inside the pod.
+pub const ADMIN_PORT: u16 = 9090;
+
+/// Name of the admin port.
+pub const ADMIN_PORT_NAME: &str = "admin";
+
+/// Where the volume is mounted.
+pub const DATA_PATH: &str = "/data";
+
+/// Where a legacy drive is mounted, read-only.
+pub const SOURCE_PATH: &str = "/source";
+
+/// Name of the container that serves.
+pub const GATEWAY_CONTAINER: &str = "gateway";
+
+#[cfg(test)]
+mod tests;

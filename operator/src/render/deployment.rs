@@ -1,0 +1,41 @@
+//! The Deployment around the pod.
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::ObjectMeta;
+
+use super::labels::{labels, selector};
+use super::pod::pod_template;
+use crate::validate::ValidatedFilestore;
+
+/// One pod, replaced only after the old one is gone: a volume that one node mounts cannot be
+/// handed over.
+pub fn deployment(filestore: &ValidatedFilestore) -> Deployment {
+    Deployment {
+        metadata: object_meta(filestore),
+        spec: Some(DeploymentSpec {
+            replicas: Some(i32::from(!filestore.suspend)),
+            selector: LabelSelector {
+                match_labels: Some(selector(filestore)),
+                ..LabelSelector::default()
+            },
+            strategy: Some(DeploymentStrategy {
+                type_: Some("Recreate".to_owned()),
+                ..DeploymentStrategy::default()
+            }),
+            template: pod_template(filestore),
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    }
+}
+
+/// Name, namespace and labels of an object that carries the Filestore's name.
+pub(super) fn object_meta(filestore: &ValidatedFilestore) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(filestore.name.clone()),
+        namespace: filestore.namespace.clone(),
+        labels: Some(labels(filestore)),
+        ..ObjectMeta::default()
+    }
+}

@@ -1,0 +1,95 @@
+//! The container that serves: our gateway, or versitygw over the same files.
+
+use k8s_openapi::api::core::v1::{Container, ContainerPort, HTTPGetAction, Probe};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::container::{container, env, key_env, metadata_args};
+use super::{ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, DATA_PATH, GATEWAY_CONTAINER};
+use crate::validate::{Server, ValidatedFilestore};
+
+/// Path on the S3 port that versitygw answers without credentials; no bucket can have this name.
+const HEALTH_PATH: &str = "/_health";
+
+/// The serving container.
+pub(super) fn gateway(filestore: &ValidatedFilestore) -> Container {
+    let root = key_env(
+        &filestore.root,
+        "ROOT_ACCESS_KEY_ID",
+        "ROOT_SECRET_ACCESS_KEY",
+    );
+    match &filestore.server {
+        Server::Bundled => Container {
+            env: Some(root),
+            ports: Some(vec![
+                port(API_PORT_NAME, API_PORT),
+                port(ADMIN_PORT_NAME, ADMIN_PORT),
+            ]),
+            // Opening a volume may replay what a crash left behind; until then nothing is wrong.
+            startup_probe: Some(probe(ADMIN_PORT_NAME, "/healthz", 2, 150)),
+            liveness_probe: Some(probe(ADMIN_PORT_NAME, "/healthz", 10, 6)),
+            readiness_probe: Some(probe(ADMIN_PORT_NAME, "/readyz", 5, 2)),
+            ..container(filestore, GATEWAY_CONTAINER, args(filestore))
+        },
+        Server::Versitygw { image } => {
+            let mut variables = vec![
+                env("VGW_BACKEND", "posix"),
+                env("VGW_BACKEND_ARG", format!("{DATA_PATH}/s3")),
+                env("VGW_PORT", format!(":{API_PORT}")),
+                env("VGW_REGION", filestore.region.as_str()),
+                env("VGW_KEEP_ALIVE", "true"),
+                env("VGW_QUIET", "true"),
+                env("VGW_HEALTH", HEALTH_PATH),
+            ];
+            variables.extend(root);
+            Container {
+                image: Some(image.clone()),
+                args: None,
+                env: Some(variables),
+                ports: Some(vec![port(API_PORT_NAME, API_PORT)]),
+                liveness_probe: Some(probe(API_PORT_NAME, HEALTH_PATH, 10, 6)),
+                readiness_probe: Some(probe(API_PORT_NAME, HEALTH_PATH, 5, 2)),
+                ..container(filestore, GATEWAY_CONTAINER, Vec::new())
+            }
+        }
+    }
+}
+
+fn args(filestore: &ValidatedFilestore) -> Vec<String> {
+    let mut args: Vec<String> = vec![
+        "gateway".to_owned(),
+        DATA_PATH.to_owned(),
+        "--listen".to_owned(),
+        format!(":{API_PORT}"),
+        "--admin-listen".to_owned(),
+        format!(":{ADMIN_PORT}"),
+        "--region".to_owned(),
+        filestore.region.clone(),
+        "--durability".to_owned(),
+        filestore.durability.as_str().to_owned(),
+    ];
+    args.extend(metadata_args(filestore.storage.metadata));
+    args
+}
+
+fn port(name: &str, number: u16) -> ContainerPort {
+    ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: i32::from(number),
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    }
+}
+
+fn probe(port: &str, path: &str, period_seconds: i32, failures: i32) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.to_owned()),
+            port: IntOrString::String(port.to_owned()),
+            ..HTTPGetAction::default()
+        }),
+        period_seconds: Some(period_seconds),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    }
+}

@@ -1,0 +1,58 @@
+//! YAML in, objects out. The expected objects are the files under `tests/golden/`;
+//! `UPDATE_GOLDEN=1 cargo test -p filestore-operator` rewrites them for review.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::*;
+use crate::{Manifest, validate};
+
+fn golden(name: &str) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
+    let manifest = Manifest::parse(name, &text).unwrap();
+    let valid = validate(&manifest.filestore, &manifest.secrets).unwrap();
+    let objects = serde_json::json!({
+        "claim": claim(&valid),
+        "deployment": deployment(&valid),
+        "service": service(&valid),
+    });
+    // Secrets are referred to: a value in a pod would be readable by everyone who can read pods.
+    let text = objects.to_string();
+    assert!(
+        !text.contains("Ab3dEf6hIj9k") && !text.contains("s3cret"),
+        "{text}"
+    );
+
+    let file = folder.join(format!("{name}.json"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let text = serde_json::to_string_pretty(&objects).unwrap() + "\n";
+        std::fs::write(&file, text).unwrap();
+    }
+    let expected: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(
+        objects, expected,
+        "{name}: see the doc comment of this module"
+    );
+}
+
+#[test]
+fn fresh_store() {
+    golden("fresh");
+}
+
+#[test]
+fn take_over_from_a_drive() {
+    golden("offline");
+}
+
+#[test]
+fn take_over_from_an_endpoint() {
+    golden("online");
+}
+
+#[test]
+fn versitygw_on_openshift() {
+    golden("versitygw");
+}
