@@ -1,0 +1,136 @@
+"""Fixtures: servers on free ports, volumes in temporary directories, everything killed at the end."""
+
+import os
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from harness import s3
+from harness.servers import Gateway, Minio, Server, Versitygw
+
+
+def pytest_addoption(parser):
+    parser.addoption("--target", choices=("filestore", "minio", "versitygw"), default="filestore",
+                     help="server that the client tests talk to; the other two show that a test asks for what S3 does")
+
+
+def pytest_collection_modifyitems(config, items):
+    """With another target only the client tests make sense."""
+    if config.getoption("--target") != "filestore":
+        deselected = [item for item in items if "server" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in deselected]
+
+
+def pytest_generate_tests(metafunc):
+    """Client tests run on a volume of each metadata mode."""
+    if "server" in metafunc.fixturenames:
+        modes = ["xattr", "sidecar"] if metafunc.config.getoption("--target") == "filestore" else ["reference"]
+        only = metafunc.definition.get_closest_marker("xattr_only")
+        metafunc.parametrize("server", modes[:1] if only else modes, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("e2e")
+
+
+@pytest.fixture(scope="session")
+def server(request, scratch):
+    """The server that client tests talk to."""
+    directory = scratch / f"volume-{request.param}"
+    directory.mkdir()
+    kind = request.config.getoption("--target")
+    if kind == "filestore":
+        running = Gateway(directory, "--metadata", request.param)
+    else:
+        running = {"minio": Minio, "versitygw": Versitygw}[kind](directory)
+    with running.start(scratch / f"log-{request.param}"):
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    """boto3."""
+    return s3.boto(server)
+
+
+def bucket_name() -> str:
+    return f"b-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture
+def bucket(client):
+    """A new bucket on the server, removed with all that the test left in it."""
+    name = bucket_name()
+    client.create_bucket(Bucket=name)
+    yield name
+    try:
+        s3.empty_bucket(client, name)
+        client.delete_bucket(Bucket=name)
+    except client.exceptions.NoSuchBucket:
+        pass
+
+
+class Fleet:
+    """Starts servers for one test; stops all of them when it ends and shows their output when it failed."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.servers: list[Server] = []
+
+    def _start(self, server: Server) -> Server:
+        self.servers.append(server)
+        return server.start(self.root / "log")
+
+    def directory(self, name: str) -> Path:
+        path = self.root / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def gateway(self, volume: Path | None = None, *arguments: str, **environment: str) -> Gateway:
+        return self._start(Gateway(volume or self.directory("volume"), *arguments, **environment))
+
+    def minio(self, drive: Path | None = None, **environment: str) -> Minio:
+        return self._start(Minio(drive or self.directory("drive"), **environment))
+
+    def versitygw(self, root: Path, **environment: str) -> Versitygw:
+        return self._start(Versitygw(root, **environment))
+
+    def stop(self):
+        for server in self.servers:
+            server.stop()
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    running = Fleet(tmp_path)
+    yield running
+    running.stop()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Adds the end of every server's output to the report of a failed test."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        servers = list(getattr(item.funcargs.get("fleet"), "servers", []))
+        if isinstance(item.funcargs.get("server"), Server):
+            servers.append(item.funcargs["server"])
+        for server in servers:
+            report.sections.append((f"output of {server.name} on port {server.port}", server.output()[-3000:]))
+
+
+@pytest.fixture
+def ramfs(tmp_path):
+    """A filesystem without extended attributes."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting ramfs needs root")
+    path = tmp_path / "ramfs"
+    path.mkdir()
+    subprocess.run(["mount", "-t", "ramfs", "ramfs", str(path)], check=True)
+    yield path
+    subprocess.run(["umount", "--lazy", str(path)], check=True)
