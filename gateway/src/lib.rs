@@ -3,5 +3,6 @@
 mod body;
 mod ingest;
 mod io;
+mod s3;
 
 pub use body::file_body;

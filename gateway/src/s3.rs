@@ -1,0 +1,175 @@
+//! Protocol half of the gateway: the S3 API on top of the store.
+//!
+//! ```text
+//! HTTP request ─▶ s3s (signature, parsing) ─▶ normalize ─▶ ops::* ─▶ store
+//!      reply   ◀─ error::reply::finish     ◀────────────────┘
+//! ```
+//!
+//! [`Gateway`] implements the [`s3s::S3`] trait, one file per operation in `ops`. [`Service`] is
+//! the s3s service around it, with what s3s does not do as S3 does put right before and behind.
+
+mod checksum;
+mod conditions;
+mod copy_source;
+mod error;
+mod import;
+mod listing;
+mod metadata;
+mod normalize;
+mod ops;
+mod range;
+mod request;
+mod tags;
+
+use std::fmt;
+use std::sync::Arc;
+
+use filestore_store::{Result as StoreResult, Store};
+use s3s::dto::Owner;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::validation::NameValidation;
+use s3s::{HttpRequest, HttpResponse, S3Error, S3ErrorCode, S3Result};
+
+use crate::io;
+
+/// What the S3 operations need to know beside the store.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Region of all buckets.
+    pub(crate) region: String,
+    /// Id of the account that owns all buckets: the root access key.
+    pub(crate) owner: String,
+}
+
+/// The S3 operations over one store. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Gateway {
+    store: Arc<Store>,
+    settings: Arc<Settings>,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("region", &self.settings.region)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Serves `store`.
+    pub(crate) fn new(store: Arc<Store>, settings: Settings) -> Self {
+        Self {
+            store,
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// Runs a store call that is over soon.
+    async fn short<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Store) -> StoreResult<T> + Send + 'static,
+    ) -> S3Result<T> {
+        let store = Arc::clone(&self.store);
+        io::short(move || call(&store))
+            .await
+            .map_err(error::from_store)
+    }
+
+    /// Runs a store call that may take long.
+    async fn long<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Store) -> StoreResult<T> + Send + 'static,
+    ) -> S3Result<T> {
+        let store = Arc::clone(&self.store);
+        io::long(move || call(&store))
+            .await
+            .map_err(error::from_store)
+    }
+
+    /// Region of all buckets.
+    fn region(&self) -> &str {
+        &self.settings.region
+    }
+
+    /// Owner of everything.
+    fn owner(&self) -> Owner {
+        Owner {
+            display_name: Some(self.settings.owner.clone()),
+            id: Some(self.settings.owner.clone()),
+        }
+    }
+
+    /// Checks `x-amz-expected-bucket-owner`.
+    ///
+    /// # Errors
+    /// `AccessDenied` when it names somebody else.
+    fn check_owner(&self, expected: Option<&str>) -> S3Result<()> {
+        match expected {
+            Some(expected) if expected != self.settings.owner => {
+                Err(error::code(S3ErrorCode::AccessDenied))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Answers S3 requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Service(S3Service);
+
+impl Service {
+    /// Builds the service. `configure` sets what is not the operations' business: authentication,
+    /// access, virtual hosts. It is called twice: the service that authenticates hands requests
+    /// that s3s would not parse as S3 does to a second one behind it, which trusts it.
+    pub(crate) fn new(gateway: &Gateway, configure: impl Fn(&mut S3ServiceBuilder)) -> Self {
+        let mut behind = S3ServiceBuilder::new(gateway.clone());
+        configure(&mut behind);
+        behind.set_validation(Names);
+        behind.set_auth(normalize::Authenticated);
+        behind.set_access(normalize::Authenticated);
+        let mut front = S3ServiceBuilder::new(gateway.clone());
+        configure(&mut front);
+        front.set_validation(Names);
+        front.set_route(normalize::Normalize::new(behind.build()));
+        Self(front.build())
+    }
+
+    /// Answers one request. `request_id` appears in error bodies.
+    pub(crate) async fn call(&self, request: HttpRequest, request_id: &str) -> HttpResponse {
+        let resource = request.uri().path().to_owned();
+        let mut response = match self.0.call(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::error!(request_id, error = ?error, "Request could not be answered");
+                let mut response = HttpResponse::default();
+                *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+                response
+            }
+        };
+        error::reply::finish(&mut response, &resource, request_id);
+        response
+    }
+}
+
+/// The answer to a request that is refused before the service sees it.
+pub(crate) fn refuse(error: S3Error, resource: &str, request_id: &str) -> HttpResponse {
+    let mut response = error.to_http_response().unwrap_or_else(|_| {
+        let mut response = HttpResponse::default();
+        *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    });
+    error::reply::finish(&mut response, resource, request_id);
+    response
+}
+
+/// Leaves the bucket's name to the operations: what is no valid name is `InvalidBucketName` for
+/// CreateBucket only and `NoSuchBucket` for all others.
+#[derive(Debug, Clone, Copy)]
+struct Names;
+
+impl NameValidation for Names {
+    fn validate_bucket_name(&self, name: &str) -> bool {
+        !name.is_empty()
+    }
+}

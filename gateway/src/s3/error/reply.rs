@@ -1,0 +1,145 @@
+//! Error replies on their way out: S3's text where the code came without one, the details of the
+//! error, resource and request id in the body, and no body at all on 304.
+
+use std::fmt::Write as _;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use s3s::{Body, HttpResponse, S3Error, S3Response};
+
+use super::standard_message;
+
+/// Carries details of an error to [`finish`], which takes it off again: the library's error type
+/// has room for a code and a message only.
+const DETAIL: HeaderName = HeaderName::from_static("x-filestore-error-detail");
+
+/// Carries a status to [`finish`]: the library knows one successful status per operation.
+const STATUS: HeaderName = HeaderName::from_static("x-filestore-status");
+
+/// Gives a successful reply another status than its operation usually has.
+pub(crate) fn with_status<T>(mut reply: S3Response<T>, status: StatusCode) -> S3Response<T> {
+    reply
+        .headers
+        .insert(STATUS, HeaderValue::from(status.as_u16()));
+    reply
+}
+
+/// Adds an element (`<BucketName>`, `<PartNumber>`, …) to the body of an error reply.
+pub(crate) fn add_detail(error: &mut S3Error, name: &str, value: &str) {
+    let mut headers = error.headers().cloned().unwrap_or_default();
+    let text = format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
+    if let Ok(text) = HeaderValue::from_str(&text) {
+        headers.append(DETAIL, text);
+    }
+    error.set_headers(headers);
+}
+
+/// Adds a header to an error reply.
+pub(crate) fn add_header(error: &mut S3Error, name: HeaderName, value: HeaderValue) {
+    let mut headers = error.headers().cloned().unwrap_or_default();
+    headers.insert(name, value);
+    error.set_headers(headers);
+}
+
+/// Completes a reply: its status and, for errors, the body.
+///
+/// `resource` is the request's path as sent.
+pub(crate) fn finish(response: &mut HttpResponse, resource: &str, request_id: &str) {
+    if let Some(status) = response.headers_mut().remove(STATUS)
+        && let Ok(status) = StatusCode::from_bytes(status.as_bytes())
+    {
+        *response.status_mut() = status;
+    }
+    let status = response.status();
+    if status == StatusCode::NOT_MODIFIED {
+        response.headers_mut().remove(CONTENT_TYPE);
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::empty();
+        return;
+    }
+    if !(status.is_client_error() || status.is_server_error()) {
+        return;
+    }
+    let details = take_details(response.headers_mut());
+    let Some(body) = response.body().bytes() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(&body) else {
+        return;
+    };
+    if let Some(complete) = complete(text, &details, resource, request_id) {
+        response.headers_mut().remove(CONTENT_LENGTH);
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+        *response.body_mut() = Body::from(complete);
+    }
+}
+
+fn take_details(headers: &mut HeaderMap) -> Vec<(String, String)> {
+    let details = headers
+        .get_all(DETAIL)
+        .iter()
+        .filter_map(|value| {
+            let (name, value) = value.to_str().ok()?.split_once('=')?;
+            let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
+            Some((name.to_owned(), value))
+        })
+        .collect();
+    headers.remove(DETAIL);
+    details
+}
+
+fn complete(
+    body: &str,
+    details: &[(String, String)],
+    resource: &str,
+    request_id: &str,
+) -> Option<String> {
+    let code = element(body, "Code")?;
+    let mut out = String::with_capacity(512);
+    out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
+    let mut put = |name: &str, escaped: &str| {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "<{name}>{escaped}</{name}>");
+    };
+    put("Code", code);
+    match element(body, "Message") {
+        Some(message) => put("Message", message),
+        None => {
+            if let Some(message) = standard_message(code) {
+                put("Message", &escape(message));
+            }
+        }
+    }
+    for (name, value) in details {
+        put(name, &escape(value));
+    }
+    put("Resource", &escape(resource));
+    put("RequestId", &escape(request_id));
+    out.push_str("</Error>");
+    Some(out)
+}
+
+/// Content of an element, still escaped.
+fn element<'a>(body: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = body.split_once(&format!("<{name}>"))?;
+    let (content, _) = rest.split_once(&format!("</{name}>"))?;
+    Some(content)
+}
+
+/// Escapes for XML 1.0; what it cannot hold becomes U+FFFD.
+fn escape(text: &str) -> String {
+    let legal: String = text
+        .chars()
+        .map(|c| {
+            if crate::s3::listing::is_xml(c) {
+                c
+            } else {
+                '\u{fffd}'
+            }
+        })
+        .collect();
+    quick_xml::escape::escape(&legal).into_owned()
+}

@@ -1,0 +1,287 @@
+//! Requests that s3s 0.14 does not read as S3 does, put right between its signature check and its
+//! parsing.
+//!
+//! s3s parses headers and queries strictly and hands nothing on when it fails: a `Range` that S3
+//! ignores, a date in an obsolete form, an entity tag list, an `Expires` of free text, metadata
+//! that is not ASCII, all answered 400. It also reads XML bodies without telling what failed, and
+//! compares neither `Content-MD5` nor checksums with them. Most requests have none of that and
+//! never come here ([`is_plain`]); the others are handed to a second service behind, with the
+//! original headers beside ([`request::Original`]), which the operations read.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPIRES, HeaderName, HeaderValue, IF_MATCH,
+    IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+};
+use http::{Extensions, HeaderMap, Method, Uri};
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::auth::{S3Auth, SecretKey};
+use s3s::route::S3Route;
+use s3s::service::S3Service;
+use s3s::{Body, HttpRequest, S3ErrorCode, S3Request, S3Response, S3Result, TrailingHeaders};
+
+use super::request::{Original, Trailers, XmlBody};
+use super::{checksum, error};
+
+mod query;
+
+/// Largest XML body (S3: "Your request was too big"; a full CompleteMultipartUpload with
+/// checksums and a full DeleteObjects stay below).
+const MAX_XML: usize = 4 * 1024 * 1024;
+
+/// Headers that the operations read themselves and s3s parses more strictly than S3 does.
+const STRICT: [HeaderName; 13] = [
+    RANGE,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    EXPIRES,
+    HeaderName::from_static("x-amz-copy-source-if-match"),
+    HeaderName::from_static("x-amz-copy-source-if-none-match"),
+    HeaderName::from_static("x-amz-copy-source-if-modified-since"),
+    HeaderName::from_static("x-amz-copy-source-if-unmodified-since"),
+    HeaderName::from_static("x-amz-if-match-last-modified-time"),
+    HeaderName::from_static("x-amz-mp-object-size"),
+    HeaderName::from_static("x-amz-object-lock-retain-until-date"),
+];
+
+/// The header that s3s needs to tell a copy from a put; its value is parsed by the operations.
+const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
+
+const OBJECT_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amz-object-attributes");
+
+/// Hands requests to the service behind.
+pub(crate) struct Normalize {
+    behind: S3Service,
+}
+
+impl Normalize {
+    /// `behind` must not authenticate.
+    pub(crate) fn new(behind: S3Service) -> Self {
+        Self { behind }
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Route for Normalize {
+    fn is_match(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        _: &mut Extensions,
+    ) -> bool {
+        !is_plain(method, uri, headers)
+    }
+
+    async fn check_access(&self, request: &mut S3Request<Body>) -> S3Result<()> {
+        match request.credentials {
+            Some(_) => Ok(()),
+            None => Err(error::code(S3ErrorCode::AccessDenied)),
+        }
+    }
+
+    async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        let request = normalize(request).await?;
+        let response = self.behind.call(request).await.map_err(|failure| {
+            let source: s3s::StdError = failure.into();
+            error::internal(source)
+        })?;
+        let (head, body) = response.into_parts();
+        Ok(S3Response {
+            output: body,
+            status: Some(head.status),
+            headers: head.headers,
+            extensions: head.extensions,
+        })
+    }
+}
+
+/// Whether s3s reads the request as S3 does. This is on the path of every request: plain puts,
+/// gets and deletes must come out of it quickly.
+fn is_plain(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+    let query_is_plain = uri.query().is_none_or(|query| {
+        query.is_empty()
+            || query.starts_with("x-id=") && !query.contains('&')
+            || query.starts_with("list-type=2") && query::is_plain_listing(query)
+            || method == Method::PUT && query::is_plain_part(query)
+    });
+    if !query_is_plain || method == Method::POST {
+        return false;
+    }
+    let path = uri.path();
+    let names_object = path
+        .get(1..)
+        .and_then(|path| path.split_once('/'))
+        .is_some_and(|(_, key)| !key.is_empty());
+    if method == Method::PUT && !names_object {
+        return false;
+    }
+    headers
+        .iter()
+        .all(|(name, value)| is_plain_header(name, value))
+}
+
+fn is_plain_header(name: &HeaderName, value: &HeaderValue) -> bool {
+    let name = name.as_str();
+    let strict = match name.as_bytes().first() {
+        Some(b'r') => name == "range",
+        Some(b'i') => name.starts_with("if-"),
+        Some(b'e') => name == "expires",
+        Some(b'x') => {
+            name.starts_with("x-amz-copy-source")
+                || name.starts_with("x-amz-meta-")
+                || name.starts_with("x-amz-if-")
+                || name.starts_with("x-amz-object-")
+                || name.starts_with("x-filestore-")
+                || name == "x-amz-trailer"
+        }
+        _ => false,
+    };
+    // Empty headers count as absent to s3s: an empty Content-MD5 or checksum would pass.
+    !strict && !value.is_empty() && value.as_bytes().is_ascii()
+}
+
+/// Makes the request that the service behind gets.
+async fn normalize(request: S3Request<Body>) -> S3Result<HttpRequest> {
+    let S3Request {
+        input: mut body,
+        method,
+        uri,
+        headers,
+        extensions,
+        trailing_headers,
+        ..
+    } = request;
+    query::check(uri.query().unwrap_or_default())?;
+    let mut stripped = strip(&headers)?;
+    let mut extensions = extensions;
+    if let Some(trailers) = &trailing_headers {
+        extensions.insert(Trailers(trailers.clone()));
+    }
+    if has_xml_body(&method, &uri) {
+        let xml = read_xml(body, &headers, trailing_headers.as_ref()).await?;
+        stripped.insert(CONTENT_LENGTH, HeaderValue::from(xml.len()));
+        body = Body::from(xml.clone());
+        extensions.insert(XmlBody(xml));
+    }
+    extensions.insert(Original {
+        headers: Arc::new(headers),
+        uri: uri.clone(),
+    });
+    let mut request = HttpRequest::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = query::without_signature(uri)?;
+    *request.headers_mut() = stripped;
+    *request.extensions_mut() = extensions;
+    Ok(request)
+}
+
+/// The headers without those that s3s would parse differently from S3.
+fn strip(headers: &HeaderMap) -> S3Result<HeaderMap> {
+    let mut stripped = headers.clone();
+    stripped.remove(AUTHORIZATION);
+    for name in &STRICT {
+        stripped.remove(name);
+    }
+    // A form is recognized by its content type, but forms do not come here.
+    if headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"multipart/form-data"))
+    {
+        stripped.remove(CONTENT_TYPE);
+    }
+    let odd: Vec<HeaderName> = headers
+        .iter()
+        .filter(|(name, value)| {
+            name.as_str().starts_with("x-amz-meta-") || !value.as_bytes().is_ascii()
+        })
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in odd {
+        stripped.remove(name);
+    }
+    if let Some(source) = headers.get(&COPY_SOURCE) {
+        super::copy_source::CopySource::of(headers)?;
+        if !source.is_empty() {
+            stripped.insert(COPY_SOURCE, HeaderValue::from_static("any/any"));
+        }
+    }
+    if headers.contains_key(&OBJECT_ATTRIBUTES) {
+        stripped.insert(OBJECT_ATTRIBUTES, HeaderValue::from_static("ETag"));
+    }
+    Ok(stripped)
+}
+
+/// Operations whose body is XML, as s3s decides it.
+fn has_xml_body(method: &Method, uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    let has = |wanted: &str| query::names(query).any(|name| name == wanted);
+    match *method {
+        Method::POST => !has("uploads"),
+        Method::PUT => {
+            let path = uri.path().get(1..).unwrap_or_default();
+            let names_object = path.split_once('/').is_some_and(|(_, key)| !key.is_empty());
+            !names_object
+                || ["acl", "legal-hold", "retention", "tagging"]
+                    .iter()
+                    .any(|n| has(n))
+        }
+        _ => false,
+    }
+}
+
+/// Reads an XML body and checks it against what was announced of it.
+async fn read_xml(
+    mut body: Body,
+    headers: &HeaderMap,
+    trailers: Option<&TrailingHeaders>,
+) -> S3Result<Bytes> {
+    let md5 = checksum::ContentMd5::of(headers)?;
+    let announced = checksum::announced_of_xml(headers)?;
+    let mut xml = Vec::new();
+    while let Some(piece) = body.next().await {
+        let piece = piece.map_err(error::from_body)?;
+        if xml.len() + piece.len() > MAX_XML {
+            return Err(error::code(S3ErrorCode::MaxMessageLengthExceeded));
+        }
+        xml.extend_from_slice(&piece);
+    }
+    let algorithms: Vec<_> = announced.iter().map(|found| found.algorithm).collect();
+    let mut hasher = filestore_common::digest::BodyHasher::new(&algorithms);
+    hasher.update(&xml);
+    let digests = hasher.finish();
+    if let Some(md5) = md5 {
+        md5.verify(&digests.content_md5())?;
+    }
+    if let Some(announced) = announced {
+        announced.verify(&digests, trailers)?;
+    }
+    Ok(xml.into())
+}
+
+/// Authentication and access of the service behind: everything that reaches it was let through by
+/// the service before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Authenticated;
+
+#[async_trait::async_trait]
+impl S3Auth for Authenticated {
+    async fn get_secret_key(&self, _: &str) -> S3Result<SecretKey> {
+        Err(error::code(S3ErrorCode::InvalidAccessKeyId))
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Access for Authenticated {
+    async fn check(&self, _: &mut S3AccessContext<'_>) -> S3Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

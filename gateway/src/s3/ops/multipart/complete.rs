@@ -1,0 +1,264 @@
+//! CompleteMultipartUpload.
+
+use filestore_common::digest::multipart_etag_of;
+use filestore_common::{BucketName, Checksum, ChecksumKind, ETag, ObjectKey};
+use filestore_store::{CompleteOptions, CompletedPart};
+use http::HeaderMap;
+use http::header::HOST;
+use s3s::dto::{self, CompleteMultipartUploadInput, CompleteMultipartUploadOutput};
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+
+use crate::s3::checksum::{
+    kind_dto, kind_name, parse_algorithm, put_checksum, take_checksum, well_formed,
+};
+use crate::s3::conditions::write_precondition;
+use crate::s3::error::{self, invalid_argument, invalid_request};
+use crate::s3::import::{Import, different};
+use crate::s3::{Gateway, listing, metadata, request};
+
+/// Most parts of an upload.
+const MAX_PARTS: usize = 10_000;
+
+pub(in crate::s3::ops) async fn complete(
+    gateway: &Gateway,
+    request: S3Request<CompleteMultipartUploadInput>,
+) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    let headers = request::headers(&request);
+    request::refuse_encryption(headers)?;
+    let import = Import::of(headers)?;
+    let announced = object_checksum(headers)?;
+    let kind = checksum_kind(headers)?;
+    let options = CompleteOptions {
+        precondition: write_precondition(headers)?,
+        object_size: object_size(headers)?,
+        checksum: None,
+        last_modified: import.as_ref().and_then(|import| import.last_modified),
+        allow_small_parts: import.is_some(),
+    };
+    let location = location(headers, request.uri.path());
+    let input = request.input;
+    gateway.check_owner(input.expected_bucket_owner.as_deref())?;
+    let parts = parts(input.multipart_upload)?;
+    let bucket = request::bucket(&input.bucket)?;
+    let key = request::key(input.key)?;
+    let name = key.as_str().to_owned();
+    let upload_id = input.upload_id;
+    let completion = Completion {
+        bucket,
+        key,
+        upload_id,
+        parts,
+        options,
+        announced,
+        kind,
+        imported: import.and_then(|import| import.etag),
+    };
+    let info = completion.run(gateway).await?;
+    let mut output = CompleteMultipartUploadOutput {
+        bucket: Some(input.bucket),
+        e_tag: Some(dto::ETag::Strong(info.meta.etag.as_str().to_owned())),
+        key: Some(listing::xml_name(name)),
+        location: Some(location),
+        ..CompleteMultipartUploadOutput::default()
+    };
+    if let Some(checksum) = &info.meta.checksum {
+        put_checksum!(output, checksum);
+        output.checksum_type = Some(kind_dto(checksum.kind));
+    }
+    Ok(S3Response::new(output))
+}
+
+/// A completion, ready to be done.
+struct Completion {
+    bucket: BucketName,
+    key: ObjectKey,
+    upload_id: String,
+    parts: Vec<CompletedPart>,
+    options: CompleteOptions,
+    /// Algorithm and value of the whole object's checksum.
+    announced: Option<(filestore_common::ChecksumAlgorithm, String)>,
+    kind: Option<ChecksumKind>,
+    imported: Option<ETag>,
+}
+
+impl Completion {
+    async fn run(mut self, gateway: &Gateway) -> S3Result<filestore_common::ObjectInfo> {
+        if self.announced.is_some() || self.kind.is_some() {
+            self.check_kind(gateway).await?;
+        }
+        if let Some(imported) = &self.imported
+            && multipart_etag_of(self.parts.iter().map(|part| &part.etag)).as_ref()
+                != Some(imported)
+        {
+            // The parts' ETags are compared with their bytes' by the store.
+            return Err(different());
+        }
+        let asked = self.options.object_size;
+        let Self {
+            bucket,
+            key,
+            upload_id,
+            parts,
+            options,
+            ..
+        } = self;
+        let done = gateway
+            .long(move |store| store.complete_upload(&bucket, &key, &upload_id, &parts, &options))
+            .await;
+        done.map_err(|error| match (error.code(), asked) {
+            (S3ErrorCode::BadDigest, Some(asked))
+                if error.message().is_some_and(|text| text.contains("size")) =>
+            {
+                invalid_request(format!(
+                    "The provided 'x-amz-mp-object-size' header value {asked} does not match what was computed: {}",
+                    error.message().unwrap_or_default()
+                ))
+            }
+            _ => error,
+        })
+    }
+
+    /// The request must use the upload's type of checksum.
+    async fn check_kind(&mut self, gateway: &Gateway) -> S3Result<()> {
+        let (bucket, key, id) = (
+            self.bucket.clone(),
+            self.key.clone(),
+            self.upload_id.clone(),
+        );
+        let upload = gateway
+            .short(move |store| store.upload(&bucket, &key, &id))
+            .await?;
+        let Some((algorithm, kind)) = upload.spec.checksum else {
+            return Ok(());
+        };
+        if self.kind.is_some_and(|asked| asked != kind) {
+            return Err(invalid_request(format!(
+                "The upload was created using the {} checksum mode. The complete request must use the same checksum mode.",
+                kind_name(kind)
+            )));
+        }
+        if let Some((announced, value)) = self.announced.take()
+            && announced == algorithm
+        {
+            self.options.checksum = Some(Checksum {
+                algorithm,
+                kind,
+                value,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// `x-amz-checksum-*` of the whole object; composite values end in `-N`.
+fn object_checksum(
+    headers: &HeaderMap,
+) -> S3Result<Option<(filestore_common::ChecksumAlgorithm, String)>> {
+    let mut found = None;
+    for (name, value) in headers {
+        let Some(algorithm) = name.as_str().strip_prefix("x-amz-checksum-") else {
+            continue;
+        };
+        if matches!(algorithm, "algorithm" | "type" | "mode") {
+            continue;
+        }
+        let algorithm = parse_algorithm(algorithm).map_err(|_| {
+            invalid_request(
+                "The algorithm type you specified in x-amz-checksum- header is invalid.",
+            )
+        })?;
+        if found.is_some() {
+            return Err(invalid_request(
+                "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+            ));
+        }
+        let value = value.to_str().unwrap_or_default();
+        let digest = value.split_once('-').map_or(value, |(digest, _)| digest);
+        if !well_formed(algorithm, digest) {
+            return Err(invalid_request(format!(
+                "Value for {name} header is invalid."
+            )));
+        }
+        found = Some((algorithm, value.to_owned()));
+    }
+    Ok(found)
+}
+
+fn checksum_kind(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>> {
+    match headers
+        .get("x-amz-checksum-type")
+        .map(http::HeaderValue::as_bytes)
+    {
+        None | Some(b"") => Ok(None),
+        Some(b"COMPOSITE") => Ok(Some(ChecksumKind::Composite)),
+        Some(b"FULL_OBJECT") => Ok(Some(ChecksumKind::FullObject)),
+        Some(_) => Err(invalid_request(
+            "Value for x-amz-checksum-type header is invalid.",
+        )),
+    }
+}
+
+fn object_size(headers: &HeaderMap) -> S3Result<Option<u64>> {
+    let Some(value) = headers.get("x-amz-mp-object-size") else {
+        return Ok(None);
+    };
+    let text = metadata::text(value);
+    match text.parse::<i64>() {
+        Ok(size) => u64::try_from(size).map(Some).map_err(|_| {
+            invalid_request(format!(
+                "Value for x-amz-mp-object-size header is less than zero: '{size}'"
+            ))
+        }),
+        Err(_) => Err(invalid_request(format!(
+            "Value for x-amz-mp-object-size header is invalid: '{text}'"
+        ))),
+    }
+}
+
+fn parts(upload: Option<dto::CompletedMultipartUpload>) -> S3Result<Vec<CompletedPart>> {
+    let listed = upload.and_then(|upload| upload.parts).unwrap_or_default();
+    if listed.is_empty() || listed.len() > MAX_PARTS {
+        return Err(error::code(S3ErrorCode::MalformedXML));
+    }
+    listed.into_iter().map(part).collect()
+}
+
+fn part(mut part: dto::CompletedPart) -> S3Result<CompletedPart> {
+    let number = part.part_number.unwrap_or(0);
+    let number = u32::try_from(number)
+        .ok()
+        .filter(|number| *number >= 1)
+        .ok_or_else(|| {
+            invalid_argument("PartNumber", &number.to_string(), "PartNumber must be >= 1")
+        })?;
+    let Some(etag) = part.e_tag.take() else {
+        return Err(error::code(S3ErrorCode::MalformedXML));
+    };
+    let checksum = match take_checksum!(part) {
+        Some((algorithm, value)) if well_formed(algorithm, &value) => Some(Checksum {
+            algorithm,
+            kind: ChecksumKind::FullObject,
+            value,
+        }),
+        Some(_) => {
+            return Err(invalid_argument(
+                "Checksum",
+                "",
+                "Invalid Base64 or multiple checksums present in request",
+            ));
+        }
+        None => None,
+    };
+    Ok(CompletedPart {
+        number,
+        etag: ETag::new(etag.value()),
+        checksum,
+    })
+}
+
+/// URL of the new object. The scheme is that of a gateway without TLS before it; clients use the
+/// path only.
+fn location(headers: &HeaderMap, path: &str) -> String {
+    let host = headers.get(HOST).map(metadata::text).unwrap_or_default();
+    format!("http://{host}{path}")
+}
