@@ -4,9 +4,12 @@
 //! exit code or an error; an error becomes one line on standard error.
 
 mod crd;
+mod exit;
 mod gateway;
 mod migrate;
+mod progress;
 mod up;
+mod volume;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -37,6 +40,8 @@ enum Command {
     Gateway(gateway::Args),
     /// Take a legacy S3 store over.
     Migrate(migrate::Args),
+    /// Work on a volume that no server needs to run for.
+    Volume(volume::Args),
     /// Print the CustomResourceDefinition of the Filestore resource.
     Crd(crd::Args),
 }
@@ -46,11 +51,12 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Migrate(args) => migrate::run(args),
+        Command::Volume(args) => volume::run(&args),
         Command::Crd(args) => crd::run(&args),
     };
     result.unwrap_or_else(|error| {
         // Nowhere is left to report to when standard error is closed.
         drop(writeln!(std::io::stderr(), "filestore: {error:#}"));
-        ExitCode::FAILURE
+        ExitCode::from(exit::of(&error).code())
     })
 }
