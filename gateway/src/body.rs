@@ -14,19 +14,30 @@ use s3s::stream::{ByteStream, RemainingLength};
 use s3s::{Body, StdError};
 use tokio::task::JoinHandle;
 
+use crate::context::RequestContext;
+use crate::http::sendfile::{self, Warmth};
 use crate::io::{INLINE_BYTES, all_on_pool};
 
 /// Bytes read at a time for a large body.
 const CHUNK_BYTES: u64 = 256 * 1024;
 
+/// From this many bytes on, sending by the kernel is cheaper than a copy.
+const SENDFILE_BYTES: u64 = 64 * 1024;
+
 /// The bytes `offset..offset + length` of `file` as a response body.
 ///
-/// Small slices are read here and now; large ones in chunks on the blocking pool, one ahead of the
-/// client. A file that turns out shorter ends the body with an error, which closes the connection:
+/// Small slices are read here and now; others are sent by the kernel where the connection and the
+/// file system can, else read in chunks on the blocking pool, one ahead of the client. A file that turns out shorter ends the body with an error, which closes the connection:
 /// a client never takes a short body for a whole one.
 pub fn file_body(file: File, offset: u64, length: u64) -> StreamingBlob {
     if length == 0 {
         return StreamingBlob::from(Body::empty());
+    }
+    if length >= SENDFILE_BYTES
+        && RequestContext::with(|context| context.sendfile) == Some(true)
+        && sendfile::warmth(&file, offset, 1) != Warmth::Unknown
+    {
+        return StreamingBlob::new(Slices::new(file, offset, length));
     }
     if length <= INLINE_BYTES && !all_on_pool() {
         return match read_exact_at(&file, offset, length) {
@@ -134,6 +145,98 @@ impl Stream for Chunks {
 impl ByteStream for Chunks {
     fn remaining_length(&self) -> RemainingLength {
         remaining(self.unsent)
+    }
+}
+
+/// Hands out slices of the file that the socket sends; see [`sendfile`]. What is not in memory is
+/// first read on the blocking pool, as sendfile would make the runtime's thread wait for the disk.
+struct Slices {
+    file: Arc<File>,
+    offset: u64,
+    unsent: u64,
+    warming: Option<JoinHandle<io::Result<()>>>,
+    /// Takes over when there is no room for another slice.
+    copying: Option<Chunks>,
+}
+
+impl Slices {
+    fn new(file: File, offset: u64, length: u64) -> Self {
+        Self {
+            file: Arc::new(file),
+            offset,
+            unsent: length,
+            warming: None,
+            copying: None,
+        }
+    }
+
+    /// Length of the next slice.
+    fn next_length(&self) -> usize {
+        usize::try_from(self.unsent).map_or(sendfile::MAX_SLICE, |unsent| {
+            unsent.min(sendfile::MAX_SLICE)
+        })
+    }
+
+    /// Waits until the next slice is in memory.
+    fn poll_warm(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StdError>> {
+        let (offset, length) = (self.offset, self.next_length());
+        if self.warming.is_none() && sendfile::warmth(&self.file, offset, length) == Warmth::Cold {
+            let file = Arc::clone(&self.file);
+            self.warming = Some(tokio::task::spawn_blocking(move || {
+                sendfile::warm(&file, offset, length)
+            }));
+        }
+        if let Some(warming) = &mut self.warming {
+            let result = ready!(Pin::new(warming).poll(cx));
+            self.warming = None;
+            result??;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Stream for Slices {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if let Some(copying) = &mut this.copying {
+            return Pin::new(copying).poll_next(cx);
+        }
+        if this.unsent == 0 {
+            return Poll::Ready(None);
+        }
+        if let Err(error) = ready!(this.poll_warm(cx)) {
+            this.unsent = 0;
+            return Poll::Ready(Some(Err(error)));
+        }
+        let length = this.next_length();
+        match sendfile::slice(&this.file, this.offset, length) {
+            Some(slice) => {
+                this.offset += length as u64;
+                this.unsent -= length as u64;
+                Poll::Ready(Some(Ok(slice)))
+            }
+            None => {
+                let chunks = Chunks {
+                    file: Arc::clone(&this.file),
+                    offset: this.offset,
+                    unread: this.unsent,
+                    unsent: this.unsent,
+                    reading: None,
+                };
+                Pin::new(this.copying.insert(chunks)).poll_next(cx)
+            }
+        }
+    }
+}
+
+impl ByteStream for Slices {
+    fn remaining_length(&self) -> RemainingLength {
+        match &self.copying {
+            Some(copying) => copying.remaining_length(),
+            None => remaining(self.unsent),
+        }
     }
 }
 

@@ -1,0 +1,139 @@
+//! Whether clients may be sent here.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use filestore_common::marker::{MARKER_FILE, Marker, MarkerState};
+use filestore_common::shutdown::CancellationToken;
+use filestore_store::Store;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+use super::VOLUME_PATIENCE;
+
+/// Answers are kept this long: several probes (kubelet, operator, people) cost one.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// Looks at the volume on request.
+#[derive(Debug)]
+pub(super) struct Readiness {
+    store: Arc<Store>,
+    require_marker: Option<String>,
+    shutdown: CancellationToken,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    /// A look that has not come back: a hung volume is not looked at twice.
+    looking: Option<JoinHandle<Result<(), String>>>,
+    answer: Option<(Instant, Result<(), String>)>,
+}
+
+impl Readiness {
+    pub(super) fn new(
+        store: Arc<Store>,
+        require_marker: Option<String>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            store,
+            require_marker,
+            shutdown,
+            last: Mutex::new(Last::default()),
+        }
+    }
+
+    /// `Err` says why not.
+    pub(super) async fn check(&self) -> Result<(), String> {
+        if self.shutdown.is_cancelled() {
+            return Err("shutting down".to_owned());
+        }
+        let mut last = self.last.lock().await;
+        if let Some((at, answer)) = &last.answer
+            && at.elapsed() < KEPT
+        {
+            return answer.clone();
+        }
+        let looking = last.looking.get_or_insert_with(|| {
+            let (store, marker) = (Arc::clone(&self.store), self.require_marker.clone());
+            tokio::task::spawn_blocking(move || look(&store, marker.as_deref()))
+        });
+        let answer = match tokio::time::timeout(VOLUME_PATIENCE, looking).await {
+            Err(_) => return Err("the volume does not answer".to_owned()),
+            Ok(joined) => joined.unwrap_or_else(|error| Err(error.to_string())),
+        };
+        last.looking = None;
+        last.answer = Some((Instant::now(), answer.clone()));
+        answer
+    }
+}
+
+fn look(store: &Store, require_marker: Option<&str>) -> Result<(), String> {
+    store
+        .probe()
+        .map_err(|error| format!("volume is not usable: {error}"))?;
+    match require_marker {
+        None => Ok(()),
+        Some(run) => cut_over(&marker_path(store.path()), run),
+    }
+}
+
+fn marker_path(volume: &Path) -> PathBuf {
+    volume.join(".filestore").join(MARKER_FILE)
+}
+
+/// Whether the marker says that the volume belongs to its clients, by the run that was asked for.
+fn cut_over(path: &Path, run: &str) -> Result<(), String> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err("the migration has not begun".to_owned());
+        }
+        Err(error) => return Err(format!("read migration marker: {error}")),
+    };
+    let marker: Marker =
+        serde_json::from_slice(&text).map_err(|error| format!("migration marker: {error}"))?;
+    if marker.run_id != run {
+        return Err(format!(
+            "the volume holds migration {}, not {run}",
+            marker.run_id
+        ));
+    }
+    match marker.state {
+        MarkerState::Cutover => Ok(()),
+        state => Err(format!("the migration is {state:?}, not Cutover")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marker(state: &str) -> String {
+        format!(
+            r#"{{"version":1,"runId":"run-7","state":"{state}","holder":"h",
+                "startedAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z",
+                "source":{{"kind":"s3","location":"http://minio","buckets":[]}},
+                "carried":{{"buckets":0,"objects":0,"bytes":0}}}}"#
+        )
+    }
+
+    #[test]
+    fn only_cutover_of_the_named_run_is_ready() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("migration.json");
+        assert!(cut_over(&path, "run-7").unwrap_err().contains("not begun"));
+
+        for state in ["copying", "verified", "rollingBack", "rolledBack"] {
+            std::fs::write(&path, marker(state)).unwrap();
+            assert!(cut_over(&path, "run-7").is_err(), "{state}");
+        }
+        std::fs::write(&path, marker("cutover")).unwrap();
+        assert_eq!(cut_over(&path, "run-7"), Ok(()));
+        assert!(cut_over(&path, "run-8").unwrap_err().contains("run-7"));
+        std::fs::write(&path, "{").unwrap();
+        assert!(cut_over(&path, "run-7").is_err());
+    }
+}

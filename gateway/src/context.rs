@@ -1,0 +1,139 @@
+//! What belongs to one request and has to cross s3s: carried beside the task, not through it.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::operations;
+
+tokio::task_local! {
+    static CURRENT: Arc<RequestContext>;
+}
+
+/// The request being served.
+#[derive(Debug)]
+pub(crate) struct RequestContext {
+    /// `x-amz-request-id`.
+    pub(crate) request_id: String,
+    /// Whether the connection can send files itself.
+    pub(crate) sendfile: bool,
+    operation: OnceLock<&'static str>,
+    attempt: AtomicUsize,
+    more_secrets: AtomicBool,
+}
+
+impl RequestContext {
+    pub(crate) fn new(request_id: String, sendfile: bool) -> Arc<Self> {
+        Arc::new(Self {
+            request_id,
+            sendfile,
+            operation: OnceLock::new(),
+            attempt: AtomicUsize::new(0),
+            more_secrets: AtomicBool::new(false),
+        })
+    }
+
+    /// Runs `work` as part of this request.
+    pub(crate) async fn scope<F: Future>(self: Arc<Self>, work: F) -> F::Output {
+        CURRENT.scope(self, work).await
+    }
+
+    /// Asks the request that the calling task serves, if it serves one.
+    pub(crate) fn with<T>(ask: impl FnOnce(&Self) -> T) -> Option<T> {
+        CURRENT.try_with(|context| ask(context)).ok()
+    }
+
+    /// S3's name of the operation; [`operations::UNKNOWN`] when the request was refused before
+    /// that was known.
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation.get().copied().unwrap_or(operations::UNKNOWN)
+    }
+
+    pub(crate) fn set_operation(&self, name: &str) {
+        self.operation.get_or_init(|| operations::label(name));
+    }
+
+    /// Which secret of the access key is being tried, from 0.
+    pub(crate) fn attempt(&self) -> usize {
+        self.attempt.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_more_secrets(&self, more: bool) {
+        self.more_secrets.store(more, Ordering::Relaxed);
+    }
+
+    /// Goes to the access key's next secret; `false` when there is none.
+    pub(crate) fn next_secret(&self) -> bool {
+        let more = self.more_secrets.swap(false, Ordering::Relaxed);
+        if more {
+            self.attempt.fetch_add(1, Ordering::Relaxed);
+        }
+        more
+    }
+}
+
+/// Request ids: 16 upper-case hex digits as S3's, unique while the process lives and random
+/// between processes.
+#[derive(Debug)]
+pub(crate) struct RequestIds {
+    seed: u64,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    pub(crate) fn new() -> Self {
+        let (seed, _) = uuid::Uuid::new_v4().as_u64_pair();
+        Self {
+            seed,
+            count: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn next(&self) -> String {
+        // Odd multiplier: a permutation of the counter's 64 bits, so ids do not repeat.
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let id = count.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.seed;
+        let mut text = String::with_capacity(16);
+        // Writing to a String cannot fail.
+        drop(write!(text, "{id:016X}"));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_look_like_those_of_s3_and_differ() {
+        let ids = RequestIds::new();
+        let some: std::collections::HashSet<String> = (0..1000).map(|_| ids.next()).collect();
+        assert_eq!(some.len(), 1000);
+        for id in some {
+            assert!(
+                id.len() == 16
+                    && id
+                        .bytes()
+                        .all(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn secrets_are_tried_in_turn() {
+        let context = RequestContext::new("id".to_owned(), false);
+        assert!(!context.next_secret());
+
+        let inner = Arc::clone(&context);
+        inner
+            .scope(async { RequestContext::with(|context| context.set_more_secrets(true)) })
+            .await
+            .unwrap();
+
+        assert!(context.next_secret());
+        assert_eq!(context.attempt(), 1);
+        assert!(!context.next_secret());
+        assert!(RequestContext::with(|_| ()).is_none());
+    }
+}

@@ -1,0 +1,230 @@
+//! Every metric of the gateway: names, help and buckets. No label holds a bucket, a key or text
+//! of a client.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use filestore_store::Space;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Media type of [`Metrics::encode`]'s text (OpenMetrics 1.0, which Prometheus asks for).
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Upper bounds in seconds: small operations take tens of microseconds, large bodies minutes.
+const DURATION_BUCKETS: [f64; 16] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+    30.0, 120.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    operation: &'static str,
+    code: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabel {
+    operation: &'static str,
+}
+
+type Histograms = Family<OperationLabel, Histogram, fn() -> Histogram>;
+type UnsignedGauge = Gauge<u64, AtomicU64>;
+
+fn histogram() -> Histogram {
+    Histogram::new(DURATION_BUCKETS)
+}
+
+/// The gateway's registry and the metrics in it.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Histograms,
+    first_bytes: Histograms,
+    in_flight: Gauge,
+    received: Counter,
+    sent: Counter,
+    size: UnsignedGauge,
+    available: UnsignedGauge,
+    inodes: UnsignedGauge,
+    available_inodes: UnsignedGauge,
+}
+
+impl Metrics {
+    /// Registers everything once.
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("filestore"),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(histogram),
+            first_bytes: Family::new_with_constructor(histogram),
+            in_flight: Gauge::default(),
+            received: Counter::default(),
+            sent: Counter::default(),
+            size: UnsignedGauge::default(),
+            available: UnsignedGauge::default(),
+            inodes: UnsignedGauge::default(),
+            available_inodes: UnsignedGauge::default(),
+        };
+        metrics.register_requests();
+        metrics.register_store();
+        metrics.registry.register(
+            "build",
+            "Version of this binary",
+            Info::new([
+                ("version", env!("CARGO_PKG_VERSION")),
+                (
+                    "revision",
+                    option_env!("FILESTORE_REVISION").unwrap_or("unknown"),
+                ),
+            ]),
+        );
+        metrics
+    }
+
+    fn register_requests(&mut self) {
+        let s3 = self.registry.sub_registry_with_prefix("s3");
+        s3.register(
+            "requests",
+            "S3 requests by operation and HTTP status (499: the client went away before the answer)",
+            self.requests.clone(),
+        );
+        s3.register_with_unit(
+            "request_duration",
+            "From the request's head to the last byte of the answer",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        s3.register_with_unit(
+            "time_to_first_byte",
+            "From the request's head to the answer's head",
+            Unit::Seconds,
+            self.first_bytes.clone(),
+        );
+        s3.register(
+            "requests_in_flight",
+            "Requests whose answer is not complete",
+            self.in_flight.clone(),
+        );
+        s3.register_with_unit(
+            "received",
+            "Bytes of request bodies",
+            Unit::Bytes,
+            self.received.clone(),
+        );
+        s3.register_with_unit(
+            "sent",
+            "Bytes of response bodies",
+            Unit::Bytes,
+            self.sent.clone(),
+        );
+    }
+
+    fn register_store(&mut self) {
+        let store = self.registry.sub_registry_with_prefix("store");
+        store.register_with_unit("size", "Size of the volume", Unit::Bytes, self.size.clone());
+        store.register_with_unit(
+            "available",
+            "What may still be written to the volume",
+            Unit::Bytes,
+            self.available.clone(),
+        );
+        store.register(
+            "inodes",
+            "Inodes of the volume, 0 where it does not count them",
+            self.inodes.clone(),
+        );
+        store.register(
+            "available_inodes",
+            "Inodes left on the volume",
+            self.available_inodes.clone(),
+        );
+    }
+
+    pub(crate) fn begin(&self) {
+        self.in_flight.inc();
+    }
+
+    pub(crate) fn answered(&self, operation: &'static str, elapsed: Duration) {
+        self.first_bytes
+            .get_or_create(&OperationLabel { operation })
+            .observe(elapsed.as_secs_f64());
+    }
+
+    pub(crate) fn end(&self, operation: &'static str, code: u16, elapsed: Duration, sent: u64) {
+        self.in_flight.dec();
+        self.sent.inc_by(sent);
+        let code = u32::from(code);
+        self.requests
+            .get_or_create(&RequestLabels { operation, code })
+            .inc();
+        self.durations
+            .get_or_create(&OperationLabel { operation })
+            .observe(elapsed.as_secs_f64());
+    }
+
+    pub(crate) fn received(&self, bytes: u64) {
+        self.received.inc_by(bytes);
+    }
+
+    pub(crate) fn set_space(&self, space: &Space) {
+        self.size.set(space.total_bytes);
+        self.available.set(space.available_bytes);
+        self.inodes.set(space.total_inodes);
+        self.available_inodes.set(space.available_inodes);
+    }
+
+    /// All metrics as text.
+    pub(crate) fn encode(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_documentation() {
+        let metrics = Metrics::new();
+        metrics.begin();
+        metrics.received(5);
+        metrics.answered("PutObject", Duration::from_micros(200));
+        metrics.end("PutObject", 200, Duration::from_millis(3), 7);
+        metrics.begin();
+        metrics.set_space(&Space {
+            total_bytes: 100,
+            available_bytes: 40,
+            total_inodes: 10,
+            available_inodes: 4,
+        });
+
+        let text = metrics.encode().unwrap();
+
+        for line in [
+            r#"filestore_s3_requests_total{operation="PutObject",code="200"} 1"#,
+            r#"filestore_s3_request_duration_seconds_bucket{le="0.0025",operation="PutObject"} 0"#,
+            r#"filestore_s3_request_duration_seconds_bucket{le="0.005",operation="PutObject"} 1"#,
+            r#"filestore_s3_time_to_first_byte_seconds_count{operation="PutObject"} 1"#,
+            "filestore_s3_requests_in_flight 1",
+            "filestore_s3_received_bytes_total 5",
+            "filestore_s3_sent_bytes_total 7",
+            "filestore_store_size_bytes 100",
+            "filestore_store_available_bytes 40",
+            "filestore_store_inodes 10",
+            "filestore_store_available_inodes 4",
+        ] {
+            assert!(text.lines().any(|had| had == line), "{line}\n{text}");
+        }
+        assert!(text.contains(r#"filestore_build_info{version=""#), "{text}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

@@ -1,0 +1,125 @@
+//! The control thread: accepts connections, serves the admin port, follows mounted credentials.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use filestore_common::shutdown::CancellationToken;
+use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::task::JoinSet;
+
+use super::runtime;
+use crate::admin::{self, Admin};
+use crate::credentials::Credentials;
+
+/// Pause after a failed accept (out of files), lest it spins.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the control thread works on.
+pub(super) struct Control {
+    pub(super) listeners: Vec<TcpListener>,
+    pub(super) workers: Vec<UnboundedSender<TcpStream>>,
+    pub(super) admin: Option<(TcpListener, Arc<Admin>)>,
+    pub(super) credentials: Arc<Credentials>,
+    pub(super) credentials_period: Duration,
+    /// Closed when the last serving thread has ended.
+    pub(super) serving: mpsc::Receiver<Infallible>,
+    pub(super) shutdown: CancellationToken,
+}
+
+impl Control {
+    /// Starts the thread. When `shutdown` is cancelled it closes the workers' queues, and ends
+    /// after them: the admin port answers while requests in flight finish.
+    pub(super) fn spawn(self) -> io::Result<JoinHandle<()>> {
+        let runtime = runtime()?;
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || {
+                runtime.block_on(self.run());
+                runtime.shutdown_background();
+            })
+    }
+
+    async fn run(mut self) {
+        let workers = Arc::new(self.workers);
+        let mut accepting = JoinSet::new();
+        for listener in self.listeners {
+            accepting.spawn(accept(
+                listener,
+                Arc::clone(&workers),
+                self.shutdown.clone(),
+            ));
+        }
+        drop(workers);
+        let mut beside = JoinSet::new();
+        if self.credentials.are_mounted() {
+            beside.spawn(follow(self.credentials, self.credentials_period));
+        }
+        if let Some((listener, admin)) = self.admin {
+            beside.spawn(admin::serve(listener, admin));
+        }
+        while accepting.join_next().await.is_some() {}
+        self.serving.recv().await;
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    workers: Arc<Vec<UnboundedSender<TcpStream>>>,
+    shutdown: CancellationToken,
+) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "Cannot accept connections");
+            return;
+        }
+    };
+    let mut turns = workers.iter().cycle();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.cancelled() => return,
+        };
+        match accepted.and_then(|(stream, _)| stream.into_std()) {
+            Ok(stream) => {
+                let gone = turns
+                    .next()
+                    .is_none_or(|worker| worker.send(stream).is_err());
+                if gone {
+                    tracing::error!("A serving thread is gone");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "Accept failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Takes mounted credentials over when they change.
+async fn follow(credentials: Arc<Credentials>, period: Duration) {
+    let mut period = tokio::time::interval(period);
+    let mut failing = false;
+    loop {
+        period.tick().await;
+        let credentials = Arc::clone(&credentials);
+        match crate::io::long(move || credentials.reload()).await {
+            Ok(changed) => {
+                failing = false;
+                if changed {
+                    tracing::info!("Credentials changed");
+                }
+            }
+            Err(error) if !failing => {
+                failing = true;
+                tracing::warn!(%error, "Credentials cannot be read, keeping the ones in force");
+            }
+            Err(_) => {}
+        }
+    }
+}
