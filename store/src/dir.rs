@@ -5,7 +5,6 @@
 //! has no `openat2`. Opens never block (`O_NONBLOCK`), so a FIFO cannot hang a request.
 
 use std::fs::File;
-use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -230,6 +229,11 @@ impl Dir {
         }
     }
 
+    /// The open directory itself.
+    pub(crate) fn into_file(self) -> File {
+        File::from(self.fd)
+    }
+
     /// `fstat` of the directory itself.
     pub(crate) fn stat_self(&self) -> Result<Stat> {
         rustix::fs::fstat(&self.fd)
@@ -347,37 +351,44 @@ impl Dir {
     /// Removes the directory `name` directly below with all it holds; symbolic links inside are
     /// removed, not followed. Succeeds when it is missing.
     pub(crate) fn remove_tree(&self, name: &str) -> std::io::Result<()> {
-        let inside = match self.open_dir(name) {
-            Ok(inside) => inside,
-            Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::NOTDIR | Errno::LOOP) => {
-                self.remove_file(name)?;
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let mut entries = Vec::new();
-        inside.for_each(|entry, kind| {
-            entries.push((entry.to_vec(), kind));
-            true
-        })?;
-        for (entry, kind) in entries {
-            if kind == FileType::Directory {
-                let entry = String::from_utf8(entry)
-                    .map_err(|_| std::io::Error::from(ErrorKind::InvalidFilename))?;
-                inside.remove_tree(&entry)?;
-            } else {
-                match rustix::fs::unlinkat(&inside, entry.as_slice(), AtFlags::empty()) {
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
+        remove_tree(self.fd.as_fd(), name.as_bytes()).map_err(Into::into)
+    }
+}
+
+fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
+    let gone = |outcome| match outcome {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        other => other,
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let inside = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Ok(fd) => Dir {
+            fd,
+            resolver: Resolver::Walk,
+        },
+        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOTDIR | Errno::LOOP) => {
+            return gone(rustix::fs::unlinkat(parent, name, AtFlags::empty()));
         }
-        match rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error.into()),
+        Err(error) => return Err(error),
+    };
+    let mut entries = Vec::new();
+    inside.for_each(|entry, kind| {
+        entries.push((entry.to_vec(), kind));
+        true
+    })?;
+    for (entry, kind) in entries {
+        if kind == FileType::Directory {
+            remove_tree(inside.as_fd(), &entry)?;
+        } else {
+            gone(rustix::fs::unlinkat(
+                &inside,
+                entry.as_slice(),
+                AtFlags::empty(),
+            ))?;
         }
     }
+    gone(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR))
 }
 
 fn retry<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {

@@ -34,6 +34,15 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 /// Mode of directories, reduced by the umask.
 pub(crate) const DIR_MODE: u32 = 0o755;
 
+/// A name for a temporary file that no other thread, process or start of this one uses.
+pub(crate) fn temp_name() -> String {
+    static INSTANCE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    static COUNTER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let instance = INSTANCE.get_or_init(|| uuid::Uuid::new_v4().simple().to_string());
+    let number = COUNTER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!("{TEMP_PREFIX}{instance}.{number}")
+}
+
 /// Attribute names, without the `user.` that Linux wants before them.
 pub(crate) mod attribute {
     /// Prefix of extended attributes on Linux.
@@ -70,6 +79,37 @@ pub(crate) mod attribute {
     pub(crate) const ACL: &str = "acl";
     /// Object ownership rule of a bucket.
     pub(crate) const OWNERSHIP: &str = "ownership";
+
+    /// Version of an object in a versioned bucket.
+    const VERSION: &str = "version-id";
+    /// Makes the current version a delete marker.
+    const DELETE_MARKER: &str = "delete-marker";
+    /// Object lock: legal hold.
+    const LEGAL_HOLD: &str = "object-legal-hold";
+    /// Object lock: retention.
+    const RETENTION: &str = "object-retention";
+
+    /// Whether an attribute goes with the object whose directory stays.
+    pub(crate) fn is_of_object(name: &str) -> bool {
+        matches!(
+            name,
+            ETAG | CONTENT_TYPE
+                | CONTENT_ENCODING
+                | CONTENT_LANGUAGE
+                | CONTENT_DISPOSITION
+                | CACHE_CONTROL
+                | EXPIRES
+                | WEBSITE_REDIRECT
+                | METADATA
+                | TAGS
+                | CHECKSUMS
+                | MULTIPART
+                | VERSION
+                | DELETE_MARKER
+                | LEGAL_HOLD
+                | RETENTION
+        ) || name.starts_with(LEGACY_METADATA)
+    }
 
     /// Ours: creation time of a bucket, nanoseconds since 1970 in decimal.
     pub(crate) const CREATED: &str = "filestore.created";

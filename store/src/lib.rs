@@ -10,19 +10,27 @@
 //! [`query`]. All path access is confined to the volume.
 
 mod attributes;
+mod bucket;
+mod delete;
 mod dir;
 pub mod error;
 mod flush;
 mod layout;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "called by the store once it is assembled")
-)]
 mod listing;
+mod locks;
+mod object;
+mod overflow;
 mod path;
+mod publish;
 pub mod query;
+mod sidecar;
+mod staged;
 mod store;
+mod trash;
+mod volume;
 
 pub use error::{Error, Result};
 pub use query::*;
-pub use store::{ObjectReader, Staged, Store};
+pub use staged::Staged;
+pub use store::{ObjectReader, Store};
+pub use volume::marker::read_marker;

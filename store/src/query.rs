@@ -1,11 +1,15 @@
 //! Questions to the store and their answers.
 
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use filestore_common::{
     BucketName, Checksum, ChecksumAlgorithm, ChecksumKind, ContentHeaders, ETag, ObjectKey, Tags,
     UserMetadata,
 };
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+
+use crate::layout::{CONTROL_DIR, DATA_DIR};
 
 /// Whether an acknowledged change survives power loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +50,33 @@ pub struct StoreOptions {
     pub metadata: Option<MetadataMode>,
     /// Lock.
     pub access: Access,
+    /// Directory that holds the buckets, inside the volume or the volume itself; `None` = what the
+    /// volume has, or when it is created: `s3` below it, or the volume itself if versitygw
+    /// put buckets directly into it. See [`StoreOptions::for_data_root`].
+    pub data_root: Option<PathBuf>,
+}
+
+impl StoreOptions {
+    /// Volume and options for a data root as versitygw's users name it (its `posix` argument):
+    /// `/data/s3` is the data root of the volume `/data`, unless something is mounted there; any
+    /// other directory is a volume that holds its buckets itself.
+    #[must_use]
+    pub fn for_data_root(self, root: &Path) -> (PathBuf, Self) {
+        let parent = root
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .filter(|_| root.file_name().is_some_and(|name| name == DATA_DIR))
+            .filter(|_| !root.join(CONTROL_DIR).is_dir() && !is_mount_point(root));
+        let volume = parent.unwrap_or(root).to_owned();
+        let data_root = Some(root.to_owned());
+        (volume, Self { data_root, ..self })
+    }
+}
+
+/// Whether something is mounted at a directory.
+fn is_mount_point(path: &Path) -> bool {
+    let found = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE);
+    found.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// Free and total space of the volume.

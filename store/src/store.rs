@@ -4,18 +4,22 @@ use std::fs::File;
 use std::path::Path;
 use std::time::SystemTime;
 
+use filestore_common::marker::Marker;
 use filestore_common::{BucketName, Checksum, ETag, ObjectInfo, ObjectKey, ObjectMeta, Tags};
 
+use crate::listing::{self, NameCache};
+use crate::publish::Publication;
 use crate::query::*;
+use crate::staged::{Staged, Target};
+use crate::volume::Volume;
 use crate::{Error, Result};
 
 /// An open volume. Cheap to share behind an `Arc`; every method may be called from any thread.
 #[derive(Debug)]
-pub struct Store {}
-
-/// A body being received: invisible until published, gone when dropped.
-#[derive(Debug)]
-pub struct Staged {}
+pub struct Store {
+    volume: Volume,
+    names: NameCache,
+}
 
 /// An open object. The body stays readable although the key is overwritten or deleted meanwhile.
 #[derive(Debug)]
@@ -30,60 +34,27 @@ fn missing<T>() -> Result<T> {
     Err(Error::Volume("not built yet".into()))
 }
 
-impl Staged {
-    /// Appends to the body.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`], [`Error::Io`].
-    pub fn write(&mut self, _bytes: &[u8]) -> Result<()> {
-        missing()
-    }
-
-    /// Bytes written so far.
-    pub fn len(&self) -> u64 {
-        0
-    }
-
-    /// Whether nothing was written yet.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Appends `length` bytes of `source` from `offset`, in the kernel where it can.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`], [`Error::Io`] (also when the source is shorter).
-    pub fn copy_from(&mut self, _source: &ObjectReader, _offset: u64, _length: u64) -> Result<()> {
-        missing()
-    }
-
-    /// Reads back what was staged (digests of copied bodies).
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn read_at(&self, _buffer: &mut [u8], _offset: u64) -> Result<usize> {
-        missing()
-    }
-}
-
 impl Store {
     /// Opens the volume at `path`, creating its layout when it is empty or was written by versitygw.
     ///
     /// # Errors
     /// [`Error::Volume`] with a one-line cure: not a directory, not writable, no xattr although
     /// asked for, mode mismatch, newer format, locked by another process.
-    pub fn open(_path: &Path, _options: &StoreOptions) -> Result<Self> {
-        missing()
+    pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        Ok(Self {
+            volume: Volume::open(path, options)?,
+            names: NameCache::default(),
+        })
     }
 
     /// The volume's path.
     pub fn path(&self) -> &Path {
-        Path::new("/")
+        &self.volume.path
     }
 
     /// Metadata mode in use.
     pub fn metadata_mode(&self) -> MetadataMode {
-        MetadataMode::Xattr
+        self.volume.mode
     }
 
     /// Writes, flushes, reads back and removes a small file with metadata: is the volume usable?
@@ -91,7 +62,7 @@ impl Store {
     /// # Errors
     /// What failed; also after a failed fsync of acknowledged data, until restart.
     pub fn probe(&self) -> Result<()> {
-        missing()
+        self.volume.probe()
     }
 
     /// Space and inodes.
@@ -99,7 +70,24 @@ impl Store {
     /// # Errors
     /// [`Error::Io`].
     pub fn space(&self) -> Result<Space> {
-        missing()
+        self.volume.space()
+    }
+
+    /// The migration marker; `None` when nothing was ever migrated to this volume. A volume that
+    /// the chart of Ryax 26.10 filled is adopted when it is opened.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when it is unreadable or newer, [`Error::Io`].
+    pub fn marker(&self) -> Result<Option<Marker>> {
+        self.volume.marker()
+    }
+
+    /// Replaces the migration marker, atomically and flushed whatever the durability.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::Io`].
+    pub fn set_marker(&self, marker: &Marker) -> Result<()> {
+        self.volume.set_marker(marker)
     }
 
     /// Buckets in byte order of their names.
@@ -107,60 +95,59 @@ impl Store {
     /// # Errors
     /// [`Error::Io`].
     pub fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
-        missing()
+        self.volume.list_buckets()
     }
 
     /// Creates a bucket owned by the access key `owner` (versitygw's `acl` attribute).
     ///
     /// # Errors
     /// [`Error::BucketExists`].
-    pub fn create_bucket(&self, _bucket: &BucketName, _owner: &str) -> Result<()> {
-        missing()
+    pub fn create_bucket(&self, bucket: &BucketName, owner: &str) -> Result<()> {
+        self.volume.create_bucket(bucket, owner)
     }
 
     /// Looks a bucket up.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`].
-    pub fn head_bucket(&self, _bucket: &BucketName) -> Result<BucketInfo> {
-        missing()
+    pub fn head_bucket(&self, bucket: &BucketName) -> Result<BucketInfo> {
+        self.volume.head_bucket(bucket)
     }
 
     /// Removes an empty bucket (unfinished uploads do not count).
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::BucketNotEmpty`].
-    pub fn delete_bucket(&self, _bucket: &BucketName) -> Result<()> {
-        missing()
+    pub fn delete_bucket(&self, bucket: &BucketName) -> Result<()> {
+        self.volume.delete_bucket(bucket)
     }
 
     /// Tags of a bucket; `None` when none were ever set.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`].
-    pub fn bucket_tags(&self, _bucket: &BucketName) -> Result<Option<Tags>> {
-        missing()
+    pub fn bucket_tags(&self, bucket: &BucketName) -> Result<Option<Tags>> {
+        self.volume.bucket_tags(bucket)
     }
 
     /// Replaces or (`None`) removes the tags of a bucket.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`].
-    pub fn set_bucket_tags(&self, _bucket: &BucketName, _tags: Option<&Tags>) -> Result<()> {
-        missing()
+    pub fn set_bucket_tags(&self, bucket: &BucketName, tags: Option<&Tags>) -> Result<()> {
+        self.volume.set_bucket_tags(bucket, tags)
     }
 
     /// Starts a body for `key`. `size` preallocates when known.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::ReservedKey`], [`Error::NoSpace`].
-    pub fn stage(
-        &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _size: Option<u64>,
-    ) -> Result<Staged> {
-        missing()
+    pub fn stage(&self, bucket: &BucketName, key: &ObjectKey, size: Option<u64>) -> Result<Staged> {
+        let target = Target::Object {
+            bucket: bucket.clone(),
+            key: key.clone(),
+        };
+        self.volume.stage(target, size)
     }
 
     /// Publishes a staged body under the key it was staged for: data and metadata appear at once,
@@ -171,28 +158,39 @@ impl Store {
     /// [`Error::NoSuchBucket`], [`Error::MetadataTooLarge`], [`Error::NoSpace`].
     pub fn publish(
         &self,
-        _staged: Staged,
-        _meta: &ObjectMeta,
-        _precondition: &Precondition,
-        _last_modified: Option<SystemTime>,
+        staged: Staged,
+        meta: &ObjectMeta,
+        precondition: &Precondition,
+        last_modified: Option<SystemTime>,
     ) -> Result<ObjectInfo> {
-        missing()
+        let Target::Object { bucket, key } = &staged.target else {
+            return Err(Error::Damaged("a part is no object".into()));
+        };
+        let new = Publication {
+            bucket,
+            key,
+            meta,
+            upload_id: None,
+            precondition,
+            last_modified,
+        };
+        self.volume.publish(staged.file, &new)
     }
 
     /// Opens an object for reading.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::NoSuchKey`].
-    pub fn open_object(&self, _bucket: &BucketName, _key: &ObjectKey) -> Result<ObjectReader> {
-        missing()
+    pub fn open_object(&self, bucket: &BucketName, key: &ObjectKey) -> Result<ObjectReader> {
+        self.volume.open_object(bucket, key)
     }
 
     /// Metadata of an object.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::NoSuchKey`].
-    pub fn head_object(&self, _bucket: &BucketName, _key: &ObjectKey) -> Result<ObjectInfo> {
-        missing()
+    pub fn head_object(&self, bucket: &BucketName, key: &ObjectKey) -> Result<ObjectInfo> {
+        self.volume.head_object(bucket, key)
     }
 
     /// Removes an object; returns whether it existed.
@@ -201,32 +199,34 @@ impl Store {
     /// [`Error::NoSuchBucket`], [`Error::PreconditionFailed`].
     pub fn delete_object(
         &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _precondition: &Precondition,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        precondition: &Precondition,
     ) -> Result<bool> {
-        missing()
+        self.volume.delete_object(bucket, key, precondition)
     }
 
     /// Replaces or (empty) removes the tags of an object; Last-Modified stays.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::NoSuchKey`].
-    pub fn set_object_tags(
-        &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _tags: &Tags,
-    ) -> Result<()> {
-        missing()
+    pub fn set_object_tags(&self, bucket: &BucketName, key: &ObjectKey, tags: &Tags) -> Result<()> {
+        self.volume.set_object_tags(bucket, key, tags)
     }
 
     /// A page of objects and common prefixes.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`].
-    pub fn list(&self, _bucket: &BucketName, _query: &ListQuery) -> Result<ListPage> {
-        missing()
+    pub fn list(&self, bucket: &BucketName, query: &ListQuery) -> Result<ListPage> {
+        let source = listing::Source {
+            bucket: &self.volume.bucket_dir(bucket)?,
+            mode: self.volume.mode,
+            cache: &self.names,
+            head: &|key| self.volume.head_in_tree(bucket, key),
+            overflow: &|prefix, bound| self.volume.list_overflow(bucket, prefix, bound),
+        };
+        listing::list(&source, query)
     }
 
     /// Starts a multipart upload and returns its id.
@@ -335,3 +335,6 @@ impl Store {
         missing()
     }
 }
+
+#[cfg(test)]
+mod tests;

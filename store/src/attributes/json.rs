@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::dir::Dir;
-use crate::layout::{FILE_MODE, TEMP_PREFIX};
+use crate::layout::{self, FILE_MODE};
 use crate::{Error, Result};
 
 /// Writes `value` to a new file beside `name` and renames it over; `flush` flushes the file
@@ -27,11 +27,20 @@ pub(crate) fn write(dir: &Dir, name: &str, value: &impl Serialize, flush: bool) 
 /// # Errors
 /// [`Error::NoSpace`], [`Error::Io`].
 pub(crate) fn write_new(dir: &Dir, value: &impl Serialize, flush: bool) -> Result<String> {
-    let name = format!("{TEMP_PREFIX}{}", uuid::Uuid::new_v4().simple());
+    let name = layout::temp_name();
+    write_as(dir, &name, value, flush)?;
+    Ok(name)
+}
+
+/// Writes `value` to the new file `name`, which must not exist; a failed write leaves nothing.
+///
+/// # Errors
+/// [`Error::NoSpace`], [`Error::Io`].
+pub(crate) fn write_as(dir: &Dir, name: &str, value: &impl Serialize, flush: bool) -> Result<()> {
     let bytes = serde_json::to_vec(value)
         .map_err(|error| Error::io("encode a metadata file", std::io::Error::other(error)))?;
     let write = || -> std::io::Result<()> {
-        let mut file = dir.create_file(&name, FILE_MODE)?;
+        let mut file = dir.create_file(name, FILE_MODE)?;
         file.write_all(&bytes)?;
         if flush {
             file.sync_all()?;
@@ -39,10 +48,9 @@ pub(crate) fn write_new(dir: &Dir, value: &impl Serialize, flush: bool) -> Resul
         Ok(())
     };
     write().map_err(|error| {
-        discard(dir, &name);
+        discard(dir, name);
         Error::io("write a metadata file", error)
-    })?;
-    Ok(name)
+    })
 }
 
 /// Reads a JSON file; `None` when it is missing.

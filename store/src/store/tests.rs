@@ -1,0 +1,138 @@
+//! What the volume looks like from outside and under strain; the plain behaviour of every
+//! operation is in the conformance suite.
+
+mod concurrency;
+mod crash;
+mod model;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+pub(super) const BOTH: [MetadataMode; 2] = [MetadataMode::Xattr, MetadataMode::Sidecar];
+
+/// A store in a directory of its own.
+pub(super) struct Scratch {
+    dir: tempfile::TempDir,
+    pub(super) store: Store,
+    options: StoreOptions,
+}
+
+impl Scratch {
+    pub(super) fn new(metadata: MetadataMode, durability: Durability) -> Self {
+        let options = StoreOptions {
+            durability,
+            metadata: Some(metadata),
+            ..StoreOptions::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), &options).unwrap();
+        store.create_bucket(&bucket(), "owner").unwrap();
+        Self {
+            dir,
+            store,
+            options,
+        }
+    }
+
+    pub(super) fn relaxed(metadata: MetadataMode) -> Self {
+        Self::new(metadata, Durability::Relaxed)
+    }
+
+    /// Another store on the same volume, as another process would have it.
+    pub(super) fn second(&self) -> Store {
+        Store::open(self.dir.path(), &self.options).unwrap()
+    }
+
+    pub(super) fn reopen(self) -> Self {
+        let Self {
+            dir,
+            store,
+            options,
+        } = self;
+        drop(store);
+        let store = Store::open(dir.path(), &options).unwrap();
+        Self {
+            dir,
+            store,
+            options,
+        }
+    }
+
+    pub(super) fn volume(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Path of something in the bucket.
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join("s3/bucket").join(path)
+    }
+}
+
+pub(super) fn bucket() -> BucketName {
+    BucketName::new("bucket").unwrap()
+}
+
+pub(super) fn key(text: &str) -> ObjectKey {
+    ObjectKey::new(text).unwrap()
+}
+
+/// Metadata whose ETag is the body itself, so that a mix of two objects shows.
+pub(super) fn meta(body: &[u8]) -> ObjectMeta {
+    let text = String::from_utf8_lossy(body)
+        .chars()
+        .take(40)
+        .collect::<String>();
+    let mut meta = ObjectMeta::new(ETag::new(format!("e{text}")));
+    meta.headers.content_type = Some("text/plain".into());
+    meta
+}
+
+pub(super) fn put_if(
+    store: &Store,
+    name: &str,
+    body: &[u8],
+    precondition: &Precondition,
+) -> Result<ObjectInfo> {
+    let mut staged = store.stage(&bucket(), &key(name), Some(body.len() as u64))?;
+    staged.write(body)?;
+    store.publish(staged, &meta(body), precondition, None)
+}
+
+pub(super) fn put(store: &Store, name: &str, body: &[u8]) {
+    put_if(store, name, body, &Precondition::None).unwrap();
+}
+
+pub(super) fn get(store: &Store, name: &str) -> Option<Vec<u8>> {
+    match store.open_object(&bucket(), &key(name)) {
+        Ok(mut reader) => {
+            let mut body = Vec::new();
+            reader.file.read_to_end(&mut body).unwrap();
+            assert_eq!(reader.info.size, body.len() as u64, "{name}");
+            assert_eq!(reader.info.meta.etag, meta(&body).etag, "{name}");
+            Some(body)
+        }
+        Err(Error::NoSuchKey) => None,
+        Err(error) => panic!("{name}: {error}"),
+    }
+}
+
+pub(super) fn delete(store: &Store, name: &str) -> bool {
+    store
+        .delete_object(&bucket(), &key(name), &Precondition::None)
+        .unwrap()
+}
+
+pub(super) fn keys(store: &Store) -> Vec<String> {
+    let query = ListQuery {
+        max_keys: 10_000,
+        ..ListQuery::default()
+    };
+    let page = store.list(&bucket(), &query).unwrap();
+    let key = |entry| match entry {
+        ListEntry::Object(object) => object.key,
+        ListEntry::Prefix(prefix) => panic!("{prefix}"),
+    };
+    page.entries.into_iter().map(key).collect()
+}

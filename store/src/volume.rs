@@ -1,0 +1,114 @@
+//! An open volume: its directories, identity, lock and the state shared by all operations.
+//!
+//! The operations are `impl Volume` blocks in the modules named after them.
+
+mod identity;
+mod lock;
+pub(crate) mod marker;
+mod probe;
+mod sweep;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::RwLock;
+
+use crate::dir::Dir;
+use crate::flush::Flush;
+use crate::layout;
+use crate::locks::KeyLocks;
+use crate::overflow::Overflow;
+use crate::query::{Access, MetadataMode, Space, StoreOptions};
+use crate::trash::Trash;
+use crate::{Error, Result};
+
+/// An open volume.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    /// Path it was opened by, for messages.
+    pub(crate) path: PathBuf,
+    /// Data root: the directory whose sub-directories are buckets.
+    pub(crate) root: Dir,
+    /// `.filestore`.
+    pub(crate) control: Dir,
+    /// `.filestore/meta`.
+    pub(crate) meta: Dir,
+    /// `.filestore/intents`.
+    pub(crate) intents: Dir,
+    /// Where metadata is kept.
+    pub(crate) mode: MetadataMode,
+    /// Flush rule.
+    pub(crate) flush: Flush,
+    /// Whether unnamed temporary files can be made and linked here.
+    pub(crate) unnamed_files: bool,
+    /// Serialises changes of one key.
+    pub(crate) locks: KeyLocks,
+    /// Keys that a tree cannot hold.
+    pub(crate) overflow: Overflow,
+    /// Deferred frees.
+    pub(crate) trash: Trash,
+    /// Held shared while an object becomes visible, exclusively while a bucket is removed.
+    pub(crate) bucket_gate: RwLock<()>,
+    /// Keeps the lock of the volume.
+    _lock: File,
+}
+
+impl Volume {
+    /// See [`crate::Store::open`].
+    pub(crate) fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        let base = identity::open_base(path)?;
+        let claim = identity::Claim::take(path, &base, options)?;
+        let control = &claim.control;
+        let sub = |name: &str| {
+            control.open_or_make_dir(name).map_err(|error| {
+                identity::unusable(path, &format!("open .filestore/{name}"), error)
+            })
+        };
+        let (meta, intents, keys, trash) = (
+            sub(layout::META_DIR)?,
+            sub(layout::INTENTS_DIR)?,
+            sub(layout::OVERFLOW_DIR)?,
+            sub(layout::TRASH_DIR)?,
+        );
+        let unnamed_files = probe::unnamed_files(control)
+            .map_err(|error| identity::unusable(path, "write to .filestore", error))?;
+        let volume = Self {
+            path: path.to_owned(),
+            root: identity::open_data_root(path, &base, &claim.identity)?,
+            meta,
+            intents,
+            mode: claim.identity.metadata,
+            flush: Flush::new(options.durability),
+            unnamed_files,
+            locks: KeyLocks::new(),
+            overflow: Overflow::new(keys),
+            trash: Trash::start(trash)?,
+            bucket_gate: RwLock::new(()),
+            control: claim.control,
+            _lock: claim.lock.file,
+        };
+        if claim.lock.alone {
+            sweep::sweep(&volume)?;
+        }
+        volume.flush.everything(&volume.control)?;
+        marker::adopt(&volume, &base)?;
+        if options.access == Access::Shared {
+            lock::share(&volume._lock, path)?;
+        }
+        Ok(volume)
+    }
+
+    /// Space and inodes of the file system.
+    pub(crate) fn space(&self) -> Result<Space> {
+        let stat = rustix::fs::fstatvfs(&self.root)
+            .map_err(|error| Error::io("read the space of the volume", error))?;
+        Ok(Space {
+            total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+            available_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            total_inodes: stat.f_files,
+            available_inodes: stat.f_favail,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

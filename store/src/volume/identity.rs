@@ -1,0 +1,319 @@
+//! `volume.json`: what a volume is, fixed when it is created.
+
+use std::path::{Component, Path};
+
+use filestore_common::BucketName;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::lock::{self, Lock};
+use super::probe::{self, XattrSupport};
+use crate::attributes::{json, xattr};
+use crate::dir::Dir;
+use crate::layout::{self, attribute};
+use crate::query::{MetadataMode, StoreOptions};
+use crate::{Error, Result};
+
+/// Version of the layout that this program writes and the newest it reads.
+const FORMAT_VERSION: u32 = 1;
+/// What MinIO keeps at the root of a drive.
+const MINIO_DIR: &str = ".minio.sys";
+
+/// Content of `volume.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Identity {
+    /// Version of the layout.
+    version: u32,
+    /// Random, for messages and markers.
+    id: String,
+    /// Where metadata is kept.
+    pub(super) metadata: MetadataMode,
+    /// Data root relative to the volume, `.` for the volume itself.
+    #[serde(default = "default_data_root")]
+    data_root: String,
+}
+
+fn default_data_root() -> String {
+    layout::DATA_DIR.to_owned()
+}
+
+/// A volume whose lock is held and whose identity is known.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) control: Dir,
+    pub(super) identity: Identity,
+    pub(super) lock: Lock,
+}
+
+/// One line with the cure for an error of the file system.
+pub(super) fn unusable(path: &Path, what: &str, error: Errno) -> Error {
+    let path = path.display();
+    let uid = rustix::process::geteuid().as_raw();
+    Error::Volume(match error {
+        Errno::NOENT => format!("{path} does not exist ({what}): create or mount it first"),
+        Errno::NOTDIR => format!("{path} is not a directory ({what})"),
+        Errno::ACCESS | Errno::PERM => {
+            format!("{path} is not accessible to user id {uid} ({what}): correct its owner or mode")
+        }
+        Errno::ROFS => format!("{path} is on a read-only file system ({what}): mount it writable"),
+        Errno::NOSPC | Errno::DQUOT => format!("{path} has no space left ({what}): free some"),
+        other => format!("{path} cannot be used: {what}: {other}"),
+    })
+}
+
+/// Opens the directory of a volume.
+pub(super) fn open_base(path: &Path) -> Result<Dir> {
+    Dir::open_root(path).map_err(|error| unusable(path, "open the volume", error))
+}
+
+/// Opens the data root that the identity names.
+pub(super) fn open_data_root(path: &Path, base: &Dir, identity: &Identity) -> Result<Dir> {
+    let name = &identity.data_root;
+    base.open_dir(name).map_err(|error| match error {
+        Errno::NOENT => Error::Volume(format!(
+            "{} is a volume, but its data root {name} is missing: is something not mounted?",
+            path.display()
+        )),
+        other => unusable(path, &format!("open the data root {name}"), other),
+    })
+}
+
+impl Claim {
+    /// Locks the volume and reads its identity, creating it on first use. A failure leaves
+    /// nothing behind.
+    pub(super) fn take(path: &Path, base: &Dir, options: &StoreOptions) -> Result<Self> {
+        let asked_root = asked_data_root(path, options)?;
+        let control = match base.open_dir(layout::CONTROL_DIR) {
+            Ok(control) => control,
+            Err(Errno::NOENT) => return Self::create(path, base, options, asked_root),
+            Err(error) => return Err(unusable(path, "open .filestore", error)),
+        };
+        match json::read::<Identity>(&control, layout::VOLUME_FILE)? {
+            // Interrupted before its identity was written.
+            None => Self::create(path, base, options, asked_root),
+            Some(identity) => {
+                identity.check(path, options, asked_root.as_deref())?;
+                let lock = lock::take(path, &control, options.access)?;
+                Ok(Self {
+                    control,
+                    identity,
+                    lock,
+                })
+            }
+        }
+    }
+
+    fn create(
+        path: &Path,
+        base: &Dir,
+        options: &StoreOptions,
+        asked_root: Option<String>,
+    ) -> Result<Self> {
+        let found = |name: &str| base.stat(name).map_err(|e| unusable(path, name, e));
+        if found(MINIO_DIR)?.is_some() {
+            return Err(Error::Volume(format!(
+                "{} is a MinIO drive, which is only read: give it as a migration source and choose another volume",
+                path.display()
+            )));
+        }
+        let made = base
+            .make_dir(layout::CONTROL_DIR)
+            .map_err(|error| unusable(path, "create .filestore", error))?;
+        let control = base
+            .open_dir(layout::CONTROL_DIR)
+            .map_err(|error| unusable(path, "open .filestore", error))?;
+        let outcome = Self::settle(path, base, &control, options, asked_root);
+        match outcome {
+            Ok((identity, lock)) => Ok(Self {
+                control,
+                identity,
+                lock,
+            }),
+            Err(error) => {
+                if made {
+                    // Only what was made here; a directory with more in it stays.
+                    let lock_gone = control.remove_file(layout::LOCK_FILE);
+                    let dir_gone = base.remove_dir(layout::CONTROL_DIR);
+                    tracing::debug!(?lock_gone, ?dir_gone, "clean up after a failed creation");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn settle(
+        path: &Path,
+        base: &Dir,
+        control: &Dir,
+        options: &StoreOptions,
+        asked_root: Option<String>,
+    ) -> Result<(Identity, Lock)> {
+        let lock = lock::take(path, control, options.access)?;
+        if let Some(identity) = json::read::<Identity>(control, layout::VOLUME_FILE)? {
+            // Another process created it in the meantime.
+            identity.check(path, options, asked_root.as_deref())?;
+            return Ok((identity, lock));
+        }
+        let data_root = match asked_root {
+            Some(asked) => asked,
+            None => find_data_root(path, base)?,
+        };
+        let metadata = choose_mode(path, control, options.metadata, &data_root, base)?;
+        let identity = Identity {
+            version: FORMAT_VERSION,
+            id: uuid::Uuid::new_v4().to_string(),
+            metadata,
+            data_root,
+        };
+        if identity.data_root != "." {
+            base.open_or_make_dir(&identity.data_root)
+                .map_err(|error| unusable(path, "create the data root", error))?;
+        }
+        json::write(control, layout::VOLUME_FILE, &identity, true)?;
+        for dir in [control, base] {
+            rustix::fs::fsync(dir)
+                .or_else(|error| {
+                    if error == Errno::INVAL {
+                        Ok(())
+                    } else {
+                        Err(error)
+                    }
+                })
+                .map_err(|error| unusable(path, "flush .filestore", error))?;
+        }
+        tracing::info!(
+            volume = %path.display(),
+            metadata = ?identity.metadata,
+            data_root = identity.data_root,
+            "created a volume"
+        );
+        Ok((identity, lock))
+    }
+}
+
+impl Identity {
+    fn check(&self, path: &Path, options: &StoreOptions, asked_root: Option<&str>) -> Result<()> {
+        let path = path.display();
+        if self.version > FORMAT_VERSION {
+            return Err(Error::Volume(format!(
+                "{path} has format version {}, this program knows up to {FORMAT_VERSION}: use a newer one",
+                self.version
+            )));
+        }
+        if let Some(asked) = options.metadata.filter(|asked| *asked != self.metadata) {
+            return Err(Error::Volume(format!(
+                "{path} keeps metadata in {} mode, {} was asked for: leave the option out, or convert the volume",
+                name_of(self.metadata),
+                name_of(asked)
+            )));
+        }
+        if let Some(asked) = asked_root.filter(|asked| *asked != self.data_root) {
+            return Err(Error::Volume(format!(
+                "{path} keeps its buckets in {}, {asked} was asked for: point to the former",
+                self.data_root
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn name_of(mode: MetadataMode) -> &'static str {
+    match mode {
+        MetadataMode::Xattr => "xattr",
+        MetadataMode::Sidecar => "sidecar",
+    }
+}
+
+/// The asked-for data root relative to the volume.
+fn asked_data_root(path: &Path, options: &StoreOptions) -> Result<Option<String>> {
+    let Some(asked) = &options.data_root else {
+        return Ok(None);
+    };
+    let relative = asked.strip_prefix(path).ok().and_then(|relative| {
+        let plain = relative
+            .components()
+            .all(|c| matches!(c, Component::Normal(_)));
+        relative.to_str().filter(|_| plain)
+    });
+    match relative {
+        Some("") => Ok(Some(".".to_owned())),
+        Some(relative) => Ok(Some(relative.to_owned())),
+        None => Err(Error::Volume(format!(
+            "data root {} does not lie in the volume {}",
+            asked.display(),
+            path.display()
+        ))),
+    }
+}
+
+/// `s3`, or the volume itself where versitygw put buckets directly into it.
+fn find_data_root(path: &Path, base: &Dir) -> Result<String> {
+    let there = base
+        .stat(layout::DATA_DIR)
+        .map_err(|error| unusable(path, "look for the data root", error))?;
+    if there.is_none() && holds_buckets(path, base)? {
+        return Ok(".".to_owned());
+    }
+    Ok(default_data_root())
+}
+
+/// Whether versitygw wrote buckets into `root`.
+fn holds_buckets(path: &Path, root: &Dir) -> Result<bool> {
+    let entries = root
+        .entries()
+        .map_err(|error| unusable(path, "list the volume", error))?;
+    for (name, kind) in entries {
+        if kind != FileType::Directory || BucketName::new(&name).is_err() {
+            continue;
+        }
+        let Ok(bucket) = root.open_dir(&name) else {
+            continue;
+        };
+        if xattr::get(&bucket, attribute::ACL)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn choose_mode(
+    path: &Path,
+    control: &Dir,
+    asked: Option<MetadataMode>,
+    data_root: &str,
+    base: &Dir,
+) -> Result<MetadataMode> {
+    let existing = base.open_dir(data_root);
+    let written_by_versitygw = match &existing {
+        Ok(root) => holds_buckets(path, root)?,
+        Err(_) => false,
+    };
+    if written_by_versitygw && asked == Some(MetadataMode::Sidecar) {
+        return Err(Error::Volume(format!(
+            "{} holds buckets with extended attributes, sidecar mode would not see their metadata: leave the option out, or convert the volume",
+            path.display()
+        )));
+    }
+    if asked == Some(MetadataMode::Sidecar) {
+        return Ok(MetadataMode::Sidecar);
+    }
+    let support = probe::xattr_support(control)
+        .map_err(|error| unusable(path, "try out extended attributes", error))?;
+    match (support, asked) {
+        (XattrSupport::Missing, Some(_)) => Err(Error::Volume(format!(
+            "the file system of {} has no extended attributes: use the sidecar metadata mode, or another file system",
+            path.display()
+        ))),
+        (XattrSupport::Missing, None) => Ok(MetadataMode::Sidecar),
+        (XattrSupport::Small, None) if !written_by_versitygw => Ok(MetadataMode::Sidecar),
+        (XattrSupport::Small, _) => {
+            tracing::warn!(
+                "the file system takes short extended attributes only: long metadata will be refused"
+            );
+            Ok(MetadataMode::Xattr)
+        }
+        (XattrSupport::Full, _) => Ok(MetadataMode::Xattr),
+    }
+}
