@@ -94,9 +94,14 @@ impl Error {
         self
     }
 
-    /// Whether trying again cannot help.
+    /// Whether trying again cannot help. Bytes that failed their check are read once more, since
+    /// the way between the stores may have damaged them.
     pub fn is_permanent(&self) -> bool {
-        !matches!(self.kind, Kind::Down | Kind::Changed | Kind::Other)
+        match self.kind {
+            Kind::Down | Kind::Changed | Kind::Damaged => false,
+            Kind::Other => self.status.is_some_and(|status| status < 500),
+            _ => true,
+        }
     }
 
     /// Whether going on with other objects makes no sense.

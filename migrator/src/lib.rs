@@ -11,16 +11,34 @@
 //! neither S3 nor files. Both listings are streamed in byte order of keys, so that memory does
 //! not grow with the number of objects.
 
+pub mod body;
+pub mod connect;
+pub mod copy;
 pub mod error;
 pub mod exit;
+pub mod guard;
 pub mod location;
+pub mod manifest;
+pub mod merge;
+pub mod options;
+pub mod pass;
+pub mod plan;
+pub mod policy;
 pub mod progress;
+pub mod recheck;
 pub mod run;
+pub mod s3;
+mod session;
 pub mod source;
+mod spool;
+pub mod state;
 pub mod target;
+pub mod verify;
+mod volume;
 
 pub use error::{Error, Kind, Result};
 pub use exit::ExitCode;
 pub use location::{Credentials, Endpoint, Location};
-pub use progress::{Event, Progress};
-pub use run::{Outcome, RunOptions, run};
+pub use options::RunOptions;
+pub use progress::{Event, Phase, Progress};
+pub use run::{Ending, Outcome, run};

@@ -184,6 +184,26 @@ pub struct Endpoint {
     pub location: Location,
     /// Needed for `http(s)`; ignored for paths.
     pub credentials: Option<Credentials>,
+    /// PEM file of an authority to trust beside the usual ones.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Endpoint {
+    /// An endpoint without credentials.
+    pub fn new(location: Location) -> Self {
+        Self {
+            location,
+            credentials: None,
+            ca_file: None,
+        }
+    }
+
+    /// Adds credentials.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
 }
 
 #[cfg(test)]

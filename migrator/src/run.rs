@@ -1,59 +1,26 @@
-//! `run`: what an init job or `filestore up` does before a gateway may serve.
+//! The commands: each opens a session, makes its steps, and says how it ended.
 
-use std::path::PathBuf;
+mod after;
+mod status;
+mod text;
+
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use filestore_common::marker::Marker;
+use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Endpoint, Error, ExitCode, Kind, Progress, Result};
+use crate::connect::{self, Presence};
+use crate::pass::Report;
+use crate::plan::{Plan, loss_names};
+use crate::policy::Pass;
+use crate::s3::Patience;
+use crate::session::{Session, patience, phase, state_of};
+use crate::state::new_marker;
+use crate::verify::{self, Findings, Mode, Outputs};
+use crate::{Endpoint, Error, Event, ExitCode, Kind, Phase, Progress, Result, RunOptions};
 
-/// What to migrate and how.
-#[derive(Debug, Clone)]
-pub struct RunOptions {
-    /// The legacy store; `None` = nothing is configured, nothing to migrate.
-    pub from: Option<Endpoint>,
-    /// The target.
-    pub to: Endpoint,
-    /// Names the run; `None` = the marker's, or a new one.
-    pub run_id: Option<String>,
-    /// Where marker and manifest go when the target is no volume.
-    pub state_dir: Option<PathBuf>,
-    /// Access key that becomes the owner of new buckets.
-    pub owner: String,
-    /// Objects in flight.
-    pub parallel: usize,
-    /// How long to wait for a source that does not answer.
-    pub wait: Duration,
-    /// How long a name must be unknown before the source counts as absent.
-    pub absent_after: Duration,
-    /// Bound of the comparison after cut-over.
-    pub recheck: Duration,
-    /// Write `cutover` at the end (the caller starts a gateway next); else `verified`.
-    pub cutover: bool,
-    /// Go on although current objects cannot be carried (they are listed).
-    pub accept_loss: bool,
-}
-
-impl RunOptions {
-    /// Options with every default.
-    pub fn new(from: Option<Endpoint>, to: Endpoint) -> Self {
-        Self {
-            from,
-            to,
-            run_id: None,
-            state_dir: None,
-            owner: "filestore".into(),
-            parallel: 16,
-            wait: Duration::from_secs(600),
-            absent_after: Duration::from_secs(10),
-            recheck: Duration::from_secs(30),
-            cutover: true,
-            accept_loss: false,
-        }
-    }
-}
+pub use status::{Status, status};
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +50,112 @@ pub struct Outcome {
     pub summary: String,
 }
 
+fn configured(options: &RunOptions) -> Result<&Endpoint> {
+    options.from.as_ref().ok_or_else(|| {
+        Error::new(Kind::Usage, "open", "the source", "is not given")
+            .with_cure("give it with --from")
+    })
+}
+
+/// Compares both sides and writes nothing.
+///
+/// # Errors
+/// [`Error`] of either side.
+pub async fn plan(
+    options: &RunOptions,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> Result<Plan> {
+    let patience = patience(options, &progress, &cancel);
+    let source = connect::source(configured(options)?, &patience).await?;
+    let session = Session::open(options, source, false, &patience).await?;
+    let plan = session.plan().await;
+    session.close().await;
+    plan
+}
+
+/// The bulk pass: copies what differs, deletes nothing; may be repeated while writers are at work.
+///
+/// # Errors
+/// [`Error`] when it could not run to its end.
+pub async fn copy(
+    options: &RunOptions,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> Result<Outcome> {
+    let patience = patience(options, &progress, &cancel);
+    let source = connect::source(configured(options)?, &patience).await?;
+    let mut session = Session::open(options, source, true, &patience).await?;
+    let outcome = async {
+        session.begin().await?;
+        phase(&*progress, Phase::Copy, None, None);
+        let report = session.pass(Pass::Copy).await?;
+        Ok(Outcome {
+            exit: report.exit(options.accept_loss),
+            ending: Ending::Incomplete,
+            marker: session.marker.clone(),
+            summary: text::pass(&report),
+        })
+    };
+    let outcome = outcome.await;
+    session.close().await;
+    outcome
+}
+
+/// The final pass, writers stopped: difference with deletions, verification, marker.
+///
+/// # Errors
+/// [`Error`] when it could not run to its end.
+pub async fn finish(
+    options: &RunOptions,
+    mode: Mode,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> Result<Outcome> {
+    let patience = patience(options, &progress, &cancel);
+    let source = connect::source(configured(options)?, &patience).await?;
+    let mut session = Session::open(options, source, true, &patience).await?;
+    let outcome = async {
+        session.begin().await?;
+        conclude(&mut session, mode).await
+    };
+    let outcome = outcome.await;
+    session.close().await;
+    outcome
+}
+
+/// Compares both sides key by key.
+///
+/// # Errors
+/// [`Error`] when it could not run to its end.
+pub async fn verify(
+    options: &RunOptions,
+    mode: Mode,
+    report: Option<&Path>,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> Result<(ExitCode, Findings)> {
+    let patience = patience(options, &progress, &cancel);
+    let source = connect::source(configured(options)?, &patience).await?;
+    let session = Session::open(options, source, false, &patience).await?;
+    phase(&*progress, Phase::Verify, None, None);
+    let outputs = Outputs {
+        report,
+        manifest: None,
+    };
+    let findings = verify::verify(&session.ends, mode, &outputs).await;
+    session.close().await;
+    let findings = findings?;
+    let exit = if findings.failed > 0 {
+        ExitCode::Failures
+    } else if findings.differences() > 0 {
+        ExitCode::Differences
+    } else {
+        ExitCode::Ok
+    };
+    Ok((exit, findings))
+}
+
 /// Brings the target to where a gateway may serve from it: nothing to migrate; copy, verify and
 /// mark; or, after cut-over, a bounded and never destructive comparison. Can be killed and
 /// repeated at any point. The target is closed when this returns.
@@ -90,9 +163,207 @@ pub struct Outcome {
 /// # Errors
 /// [`Error`] when it could not run to its end; its [`Error::exit_code`] is the exit code.
 pub async fn run(
-    _options: &RunOptions,
-    _progress: Arc<dyn Progress>,
-    _cancel: CancellationToken,
+    options: &RunOptions,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
 ) -> Result<Outcome> {
-    Err(Error::new(Kind::Other, "run", "migration", "not built yet"))
+    let marker = match state_of(options) {
+        Some(state) => state.marker()?,
+        None => None,
+    };
+    let patience = patience(options, &progress, &cancel);
+    match (&options.from, marker) {
+        (_, Some(marker)) if marker.state == MarkerState::Cutover => {
+            after::run(options, marker, &patience).await
+        }
+        (_, Some(marker))
+            if matches!(
+                marker.state,
+                MarkerState::RollingBack | MarkerState::RolledBack
+            ) =>
+        {
+            let target = options.to.location.to_string();
+            let problem = "was rolled back; the legacy store serves its clients again";
+            Err(Error::new(Kind::Refused, "migrate to", target, problem))
+        }
+        (None, Some(marker)) => {
+            let target = options.to.location.to_string();
+            let problem = format!(
+                "holds an unfinished migration from {}",
+                marker.source.location
+            );
+            Err(Error::new(Kind::Refused, "migrate to", target, problem)
+                .with_cure("configure that source again to finish it"))
+        }
+        (None, None) => Ok(Outcome {
+            exit: ExitCode::Ok,
+            ending: Ending::NothingToMigrate,
+            marker: None,
+            summary: "nothing to migrate: no source is configured".into(),
+        }),
+        (Some(from), marker) => before(options, from, marker, &patience).await,
+    }
+}
+
+/// Before cut-over: waits for the source, then takes it over.
+async fn before(
+    options: &RunOptions,
+    from: &Endpoint,
+    marker: Option<Marker>,
+    patience: &Patience,
+) -> Result<Outcome> {
+    phase(&*patience.progress, Phase::Connect, None, None);
+    let absent_after = options.absent_after;
+    let source = match connect::wait_for_source(from, patience, absent_after, true).await? {
+        Presence::Present(source) => source,
+        Presence::Absent(why) => return absent(options, from, marker, &why, patience).await,
+    };
+    let mut session = Session::open(options, source, true, patience).await?;
+    let outcome = take_over(&mut session).await;
+    session.close().await;
+    outcome
+}
+
+/// There is no legacy store. Recorded, so that a store that appears later is not copied over what
+/// clients wrote meanwhile.
+async fn absent(
+    options: &RunOptions,
+    from: &Endpoint,
+    marker: Option<Marker>,
+    why: &str,
+    patience: &Patience,
+) -> Result<Outcome> {
+    if let Some(marker) = marker {
+        let problem = format!(
+            "the source of the unfinished migration {} is gone",
+            marker.run_id
+        );
+        return Err(
+            Error::new(Kind::Absent, "open", marker.source.location, problem)
+                .with_cure("bring it back, or mount its volume"),
+        );
+    }
+    let source = Arc::new(after::NoSource);
+    let identity = SourceIdentity {
+        kind: "none".into(),
+        deployment_id: None,
+        location: from.location.to_string(),
+        buckets: Vec::new(),
+    };
+    let target = connect::target(&options.to, &options.owner, true, patience).await?;
+    let mut session = Session::with_ends(options, source, target, identity.clone(), patience)?;
+    let outcome = async {
+        if !session.target_is_empty().await? {
+            return Err(Error::new(
+                Kind::Refused,
+                "migrate to",
+                options.to.location.to_string(),
+                format!("holds objects, but its source does not exist ({why})"),
+            )
+            .with_cure("remove the source from the configuration if these are all objects"));
+        }
+        session.marker = Some(new_marker(&session.run_id(), identity));
+        let nothing = Findings {
+            digest: crate::manifest::CarriedDigest::default().finish(),
+            ..Findings::default()
+        };
+        session.conclude(&nothing)?;
+        Ok(Outcome {
+            exit: ExitCode::Ok,
+            ending: Ending::NothingToMigrate,
+            marker: session.marker.clone(),
+            summary: format!("nothing to migrate: there is no legacy store ({why})"),
+        })
+    };
+    let outcome = outcome.await;
+    session.close().await;
+    outcome
+}
+
+/// Plan, guards, copy, final, marker.
+async fn take_over(session: &mut Session<'_>) -> Result<Outcome> {
+    let plan = session.plan().await?;
+    session
+        .ends
+        .progress
+        .event(&Event::Note(plan.to_string().trim_end()));
+    if session.marker.is_none()
+        && plan.replace + plan.delete > 0
+        && !session.options.delete_extraneous
+    {
+        let problem = format!(
+            "holds {} objects that differ from the source and {} that the source does not have, \
+             and no migration began here",
+            plan.replace, plan.delete
+        );
+        return Err(
+            Error::new(Kind::Refused, "migrate to", plan.target, problem).with_cure(
+                "`filestore migrate copy` overwrites what differs; or use an empty volume",
+            ),
+        );
+    }
+    if let Some(room) = plan.room.as_ref().filter(|room| !room.fits()) {
+        let problem = format!(
+            "{} bytes and {} files are needed, {} bytes and {:?} files are free",
+            room.needed_bytes, room.needed_inodes, room.available_bytes, room.available_inodes
+        );
+        return Err(
+            Error::new(Kind::NoSpace, "migrate to", plan.target, problem)
+                .with_cure("enlarge the volume"),
+        );
+    }
+    session.begin().await?;
+    if plan.create + plan.replace > 0 {
+        let copy = Some(plan.create + plan.replace);
+        phase(
+            &*session.ends.progress,
+            Phase::Copy,
+            copy,
+            Some(plan.copy_bytes),
+        );
+        session.pass(Pass::Copy).await?;
+    }
+    conclude(session, Mode::Listing).await
+}
+
+/// Final passes, then the marker if both sides are equal and nothing was lost.
+async fn conclude(session: &mut Session<'_>, mode: Mode) -> Result<Outcome> {
+    let (report, findings) = session.settle(mode).await?;
+    let accept = session.options.accept_loss;
+    let mut exit = verdict(&report, &findings, accept);
+    let ending = if exit == ExitCode::Ok {
+        Ending::Migrated
+    } else {
+        Ending::Incomplete
+    };
+    let mut summary = text::pass(&report);
+    summary.push_str(&findings.to_string());
+    if ending == Ending::Migrated {
+        session.conclude(&findings)?;
+    } else if findings.tally.losses() > 0 && !accept {
+        let names = loss_names(&findings.tally.clone().into_marker());
+        summary.push_str(&format!(
+            "not carried: {names}; pass --accept-loss to go on without them\n"
+        ));
+        exit = ExitCode::Failures;
+    }
+    Ok(Outcome {
+        exit,
+        ending,
+        marker: session.marker.clone(),
+        summary,
+    })
+}
+
+fn verdict(report: &Report, findings: &Findings, accept_loss: bool) -> ExitCode {
+    let pass = report.exit(accept_loss);
+    if pass != ExitCode::Ok {
+        pass
+    } else if findings.failed > 0 || (findings.tally.losses() > 0 && !accept_loss) {
+        ExitCode::Failures
+    } else if findings.differences() > 0 {
+        ExitCode::Differences
+    } else {
+        ExitCode::Ok
+    }
 }

@@ -1,5 +1,8 @@
 //! Where objects come from.
 
+pub mod s3;
+pub mod volume;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::SystemTime;

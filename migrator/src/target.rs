@@ -1,5 +1,8 @@
 //! Where objects go.
 
+pub mod s3;
+pub mod volume;
+
 use std::fmt::Debug;
 
 use async_trait::async_trait;
@@ -107,4 +110,7 @@ pub trait Target: Send + Sync + Debug {
 
     /// Where marker, manifest and checkpoint are kept: `.filestore` of a volume.
     fn state_dir(&self) -> Option<std::path::PathBuf>;
+
+    /// Waits until nothing holds the store open any more, so that another program may open it.
+    async fn close(&self) {}
 }

@@ -1,0 +1,15 @@
+//! Results on standard output.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+
+/// Prints text, ending in one newline.
+pub(super) fn text(text: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stdout(), "{}", text.trim_end()).context("write to standard output")
+}
+
+/// Prints a value as JSON.
+pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    text(&serde_json::to_string_pretty(value).context("write JSON")?)
+}

@@ -1,0 +1,157 @@
+//! What must hold before anything is written.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use filestore_common::marker::SourceIdentity;
+use filestore_common::{ETag, ObjectInfo, ObjectKey, ObjectMeta};
+use futures::{StreamExt, stream};
+use md5::{Digest, Md5};
+
+use crate::copy::Ends;
+use crate::source::Object;
+use crate::target::Expect;
+use crate::{Error, Kind, Location, Result};
+
+/// Proves that source and target are not one store: what is written to the target does not appear
+/// on the source. Names prove nothing (a Service may already lead to the new store).
+///
+/// # Errors
+/// [`Kind::Refused`] when they are one.
+pub async fn prove_different(ends: &Ends, to: &Location) -> Result<()> {
+    if let Location::Volume(target) = to {
+        for path in ends.source.local_paths() {
+            apart(&path, target)?;
+        }
+    }
+    let on_source = ends.source.buckets().await?;
+    let on_target = ends.target.buckets().await?;
+    let Some(common) = on_target
+        .iter()
+        .map(|b| &b.name)
+        .find(|name| on_source.iter().any(|b| b.name == **name))
+    else {
+        // One store has one list of buckets.
+        return Ok(());
+    };
+    let content = uuid::Uuid::new_v4().to_string();
+    let invalid = |error: filestore_common::key::NameError| {
+        Error::new(Kind::Other, "probe", common.as_str(), error.to_string())
+    };
+    let key = ObjectKey::new(format!(".filestore-probe-{content}")).map_err(invalid)?;
+    let etag = ETag::new(hex::encode(Md5::digest(content.as_bytes())));
+    let probe = Object {
+        info: ObjectInfo {
+            size: content.len() as u64,
+            last_modified: std::time::SystemTime::now(),
+            meta: ObjectMeta::new(etag.clone()),
+        },
+        body: stream::iter([Ok(Bytes::from(content))]).boxed(),
+    };
+    ends.target
+        .put(common, &key, probe, &Expect::Absent)
+        .await?;
+    let seen = ends.source.head(common, &key).await;
+    let removed = ends
+        .target
+        .delete(common, &key, &Expect::Same(Some(etag)))
+        .await;
+    match seen? {
+        Some(_) => Err(Error::new(
+            Kind::Refused,
+            "compare",
+            ends.target.traits().location,
+            "source and target are the same store: a probe written to one appeared on the other",
+        )
+        .with_cure("give the address of the legacy store as --from")),
+        None => removed,
+    }
+}
+
+/// Neither directory lies in the other.
+fn apart(one: &Path, other: &Path) -> Result<()> {
+    let real = |path: &Path| -> Result<PathBuf> {
+        path.canonicalize().map_err(|error| {
+            Error::new(
+                Kind::Refused,
+                "open",
+                path.display().to_string(),
+                error.to_string(),
+            )
+        })
+    };
+    let (one, other) = (real(one)?, real(other)?);
+    if one.starts_with(&other) || other.starts_with(&one) {
+        let message = format!("source and target lie in one another: {}", one.display());
+        return Err(Error::new(
+            Kind::Refused,
+            "compare",
+            other.display().to_string(),
+            message,
+        )
+        .with_cure("use a volume of its own as target"));
+    }
+    Ok(())
+}
+
+/// Whether the marker's source is this one: by deployment id where both have one, else by kind
+/// and place.
+pub fn same_source(marker: &SourceIdentity, now: &SourceIdentity) -> bool {
+    match (&marker.deployment_id, &now.deployment_id) {
+        (Some(one), Some(other)) => one == other,
+        _ => marker.kind == now.kind && marker.location == now.location,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(kind: &str, id: Option<&str>, location: &str) -> SourceIdentity {
+        SourceIdentity {
+            kind: kind.into(),
+            deployment_id: id.map(str::to_owned),
+            location: location.into(),
+            buckets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_source_is_known_by_its_deployment_before_its_address() {
+        let online = identity("s3", Some("d1"), "http://ryax-minio:9000");
+        // The same drive, read offline for the final pass.
+        assert!(same_source(
+            &online,
+            &identity("minio-drive", Some("d1"), "/legacy")
+        ));
+        assert!(!same_source(
+            &online,
+            &identity("s3", Some("d2"), "http://ryax-minio:9000")
+        ));
+        assert!(same_source(
+            &online,
+            &identity("s3", None, "http://ryax-minio:9000")
+        ));
+        assert!(!same_source(
+            &online,
+            &identity("s3", None, "http://other:9000")
+        ));
+    }
+
+    #[test]
+    fn nested_directories_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let (a, b) = (root.path().join("a"), root.path().join("b"));
+        std::fs::create_dir_all(a.join("inner")).unwrap();
+        std::fs::create_dir(&b).unwrap();
+        assert!(apart(&a, &b).is_ok());
+        assert_eq!(apart(&a, &a).unwrap_err().kind, Kind::Refused);
+        assert_eq!(apart(&a, &a.join("inner")).unwrap_err().kind, Kind::Refused);
+        assert_eq!(apart(&a.join("inner"), &a).unwrap_err().kind, Kind::Refused);
+        std::os::unix::fs::symlink(&a, root.path().join("link")).unwrap();
+        assert_eq!(
+            apart(&root.path().join("link"), &a).unwrap_err().kind,
+            Kind::Refused
+        );
+    }
+}

@@ -1,0 +1,285 @@
+//! The manifest: every object that was carried, in order of bucket and key, one JSON document a
+//! line, gzipped. It is what later comparisons are made against.
+//!
+//! The digest over it is SHA-256 of `bucket NUL key NUL etag NUL size NUL` for every line in its
+//! order (no name holds a NUL), so anyone with a listing can recompute it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use filestore_common::marker::Counts;
+use filestore_common::{BucketName, ETag, ObjectKey};
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::source::Entry;
+use crate::{Error, Kind, Result};
+
+/// File name below `runs/<id>/`.
+pub const MANIFEST_FILE: &str = "manifest.jsonl.gz";
+
+/// A carried object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// Bucket.
+    pub bucket: BucketName,
+    /// Key.
+    pub key: ObjectKey,
+    /// ETag that the source shows; `None` when it shows none.
+    pub etag: Option<ETag>,
+    /// ETag on the target where it is another one (foreign targets).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_etag: Option<ETag>,
+    /// Bytes.
+    pub size: u64,
+    /// Last-Modified at the source, seconds since 1970.
+    pub modified: u64,
+}
+
+impl Line {
+    /// The line of a carried `source` entry, with what the target shows of it.
+    pub fn new(bucket: &BucketName, source: &Entry, target: &Entry) -> Self {
+        let other = target
+            .etag
+            .clone()
+            .filter(|etag| Some(etag) != source.etag.as_ref());
+        Self {
+            bucket: bucket.clone(),
+            key: source.key.clone(),
+            etag: source.etag.clone(),
+            target_etag: other,
+            size: source.size,
+            modified: unix(source.last_modified),
+        }
+    }
+
+    /// What the target shows for this object as long as no client touched it.
+    pub fn on_target(&self) -> Option<&ETag> {
+        self.target_etag.as_ref().or(self.etag.as_ref())
+    }
+}
+
+/// Seconds since 1970; 0 before.
+pub fn unix(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+fn failed(operation: &'static str, path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::new(
+        Kind::Other,
+        operation,
+        path.display().to_string(),
+        error.to_string(),
+    )
+}
+
+/// The digest over carried objects, fed in order of bucket and key.
+#[derive(Debug, Default, Clone)]
+pub struct CarriedDigest(Sha256);
+
+impl CarriedDigest {
+    /// Takes the next object.
+    pub fn add(&mut self, bucket: &BucketName, key: &ObjectKey, etag: Option<&ETag>, size: u64) {
+        let etag = etag.map_or("", ETag::as_str);
+        for field in [bucket.as_str(), key.as_str(), etag, &size.to_string()] {
+            self.0.update(field.as_bytes());
+            self.0.update([0]);
+        }
+    }
+
+    /// Lower-case hex.
+    pub fn finish(self) -> String {
+        hex::encode(self.0.finalize())
+    }
+}
+
+/// Writes a manifest beside its final name.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    out: GzEncoder<BufWriter<File>>,
+    digest: CarriedDigest,
+    counts: Counts,
+}
+
+impl Writer {
+    /// Starts the manifest that will be `path`.
+    ///
+    /// # Errors
+    /// [`Kind::Other`], [`Kind::NoSpace`].
+    pub fn create(path: &Path) -> Result<Self> {
+        let file = File::create(temporary(path)).map_err(|e| failed("create", path, &e))?;
+        Ok(Self {
+            path: path.to_owned(),
+            out: GzEncoder::new(BufWriter::new(file), Compression::fast()),
+            digest: CarriedDigest::default(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Appends a line; lines come in order of bucket and key.
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn add(&mut self, line: &Line) -> Result<()> {
+        let failed = |error: &dyn std::fmt::Display| failed("write", &self.path, error);
+        serde_json::to_writer(&mut self.out, line).map_err(|e| failed(&e))?;
+        self.out.write_all(b"\n").map_err(|e| failed(&e))?;
+        self.digest
+            .add(&line.bucket, &line.key, line.etag.as_ref(), line.size);
+        self.counts.objects += 1;
+        self.counts.bytes += line.size;
+        Ok(())
+    }
+
+    /// Flushes the manifest to the disk and gives it its name; returns digest and counts (of
+    /// objects and bytes).
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn finish(self) -> Result<(String, Counts)> {
+        let path = self.path;
+        let file = self.out.finish().map_err(|e| failed("write", &path, &e))?;
+        let file = file.into_inner().map_err(|e| failed("write", &path, &e))?;
+        file.sync_all().map_err(|e| failed("flush", &path, &e))?;
+        std::fs::rename(temporary(&path), &path).map_err(|e| failed("rename", &path, &e))?;
+        sync_parent(&path)?;
+        Ok((self.digest.finish(), self.counts))
+    }
+}
+
+/// Name of a file while it is written.
+pub(crate) fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// Makes a rename or a new file in the directory of `path` survive power loss.
+pub(crate) fn sync_parent(path: &Path) -> Result<()> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    File::open(parent)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|e| failed("flush", parent, &e))
+}
+
+/// Reads a manifest line by line.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    lines: BufReader<MultiGzDecoder<BufReader<File>>>,
+    buffer: String,
+}
+
+impl Reader {
+    /// Opens the manifest at `path`.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`], [`Kind::Other`].
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => Kind::NotFound,
+                _ => Kind::Other,
+            };
+            Error {
+                kind,
+                ..failed("open", path, &error)
+            }
+        })?;
+        let lines = BufReader::new(MultiGzDecoder::new(BufReader::new(file)));
+        Ok(Self {
+            path: path.to_owned(),
+            lines,
+            buffer: String::new(),
+        })
+    }
+
+    /// The next line, `None` at the end.
+    ///
+    /// # Errors
+    /// [`Kind::Damaged`].
+    pub fn next(&mut self) -> Result<Option<Line>> {
+        let damaged = |error: &dyn std::fmt::Display| Error {
+            kind: Kind::Damaged,
+            ..failed("read", &self.path, error)
+        };
+        self.buffer.clear();
+        let length = self
+            .lines
+            .read_line(&mut self.buffer)
+            .map_err(|e| damaged(&e))?;
+        if length == 0 {
+            return Ok(None);
+        }
+        serde_json::from_str(&self.buffer)
+            .map(Some)
+            .map_err(|e| damaged(&e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(bucket: &str, key: &str, etag: &str, size: u64) -> Line {
+        Line {
+            bucket: BucketName::new(bucket).unwrap(),
+            key: ObjectKey::new(key).unwrap(),
+            etag: Some(ETag::new(etag)),
+            target_etag: None,
+            size,
+            modified: 5,
+        }
+    }
+
+    #[test]
+    fn lines_come_back_and_the_digest_can_be_recomputed_by_hand() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(MANIFEST_FILE);
+        let lines = [line("bkt", "a\nb", "e1", 3), line("bkt", "é", "e2-2", 0)];
+        let mut writer = Writer::create(&path).unwrap();
+        for line in &lines {
+            writer.add(line).unwrap();
+        }
+        assert!(!path.exists(), "visible before it is complete");
+        let (digest, counts) = writer.finish().unwrap();
+
+        let by_hand = Sha256::digest("bkt\0a\nb\0e1\x003\0bkt\0é\0e2-2\x000\0".as_bytes());
+        assert_eq!(digest, hex::encode(by_hand));
+        assert_eq!((counts.objects, counts.bytes), (2, 3));
+        let mut reader = Reader::open(&path).unwrap();
+        assert_eq!(reader.next().unwrap().as_ref(), Some(&lines[0]));
+        assert_eq!(reader.next().unwrap().as_ref(), Some(&lines[1]));
+        assert_eq!(reader.next().unwrap(), None);
+    }
+
+    #[test]
+    fn a_truncated_manifest_is_damaged_and_not_shorter() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(MANIFEST_FILE);
+        let mut writer = Writer::create(&path).unwrap();
+        writer.add(&line("bkt", "a", "e1", 3)).unwrap();
+        writer.finish().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 4]).unwrap();
+
+        let mut reader = Reader::open(&path).unwrap();
+        let end = loop {
+            match reader.next() {
+                Ok(Some(_)) => {}
+                other => break other,
+            }
+        };
+        assert_eq!(end.unwrap_err().kind, Kind::Damaged);
+    }
+}

@@ -1,0 +1,58 @@
+//! What every migration command is told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Endpoint;
+
+/// What to migrate and how.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The legacy store; `None` = nothing is configured, nothing to migrate.
+    pub from: Option<Endpoint>,
+    /// The target.
+    pub to: Endpoint,
+    /// Names the run; `None` = the marker's, or a new one.
+    pub run_id: Option<String>,
+    /// Where marker and manifest go when the target is no volume.
+    pub state_dir: Option<PathBuf>,
+    /// Access key that becomes the owner of new buckets.
+    pub owner: String,
+    /// Objects in flight.
+    pub parallel: usize,
+    /// How long to wait for a store that does not answer.
+    pub wait: Duration,
+    /// How long a name must be unknown before the source counts as absent.
+    pub absent_after: Duration,
+    /// Bound of the comparison after cut-over.
+    pub recheck: Duration,
+    /// Write `cutover` at the end (the caller starts a gateway next); else `verified`.
+    pub cutover: bool,
+    /// Go on although current objects cannot be carried (they are listed).
+    pub accept_loss: bool,
+    /// Objects that were on the target before the migration may be deleted.
+    pub delete_extraneous: bool,
+    /// Most deletes.
+    pub max_delete: Option<u64>,
+}
+
+impl RunOptions {
+    /// Options with every default.
+    pub fn new(from: Option<Endpoint>, to: Endpoint) -> Self {
+        Self {
+            from,
+            to,
+            run_id: None,
+            state_dir: None,
+            owner: "filestore".into(),
+            parallel: 16,
+            wait: Duration::from_secs(600),
+            absent_after: Duration::from_secs(10),
+            recheck: Duration::from_secs(30),
+            cutover: true,
+            accept_loss: false,
+            delete_extraneous: false,
+            max_delete: None,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `run` after cut-over: never destructive, bounded, and never a reason not to serve.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use filestore_common::marker::{Marker, SourceIdentity};
+use filestore_common::{BucketName, ObjectKey};
+use futures::StreamExt;
+
+use super::{Ending, Outcome};
+use crate::recheck::{DIVERGENCE_FILE, Recheck, recheck};
+use crate::s3::Patience;
+use crate::session::{Session, phase, state_of};
+use crate::source::{Bucket, Entry, Listing, Object, Source, Tally};
+use crate::{Error, ExitCode, Kind, Phase, Result, RunOptions, connect, guard};
+
+fn outcome(ending: Ending, marker: Marker, summary: String) -> Outcome {
+    Outcome {
+        exit: ExitCode::Ok,
+        ending,
+        marker: Some(marker),
+        summary,
+    }
+}
+
+/// Compares the source with what was carried. Whatever the source does, the gateway may start.
+pub(super) async fn run(
+    options: &RunOptions,
+    marker: Marker,
+    patience: &Patience,
+) -> Result<Outcome> {
+    let since = marker.cutover_at.clone().unwrap_or_default();
+    let not = |marker: Marker, why: String| {
+        let summary = format!("cut over at {since}; the source was not compared again: {why}");
+        Ok(outcome(Ending::NotRechecked, marker, summary))
+    };
+    let Some(from) = &options.from else {
+        return not(marker, "none is configured".into());
+    };
+    if marker.source.kind == "adopted" {
+        return not(
+            marker,
+            "this volume was migrated by an earlier chart".into(),
+        );
+    }
+    phase(&*patience.progress, Phase::Recheck, None, None);
+    let deadline = Instant::now() + options.recheck;
+    let patience = Patience {
+        wait: options.recheck,
+        ..patience.clone()
+    };
+    let opened = async {
+        let source = connect::source(from, &patience).await?;
+        Session::open(options, source, true, &patience).await
+    };
+    let mut session = match tokio::time::timeout(options.recheck, opened).await {
+        Ok(Ok(session)) => session,
+        Ok(Err(error)) if error.kind == Kind::Interrupted => return Err(error),
+        Ok(Err(error)) => return not(marker, error.to_string()),
+        Err(_) => return not(marker, "it did not answer in time".into()),
+    };
+    if marker.source.kind == "none" && session.target_is_empty().await? {
+        // Started empty, still empty, and the legacy store is there after all.
+        session.marker = None;
+        let outcome = super::take_over(&mut session).await;
+        session.close().await;
+        return outcome;
+    }
+    if !guard::same_source(&marker.source, &session.identity) {
+        let why = format!(
+            "{} is not the store that was migrated ({}); copy from it explicitly if you want its \
+             objects here",
+            session.identity.location, marker.source.location
+        );
+        session.close().await;
+        return not(marker, why);
+    }
+    let result = compare(&session, &marker, deadline, &patience).await;
+    let outcome = match result {
+        Ok(found) if found.cut_short => {
+            let why = format!("time was over after {} objects", found.objects);
+            not(marker, why)
+        }
+        Ok(found) => record(&session, marker, &found, &since),
+        Err(error) if error.kind == Kind::Interrupted => Err(error),
+        Err(error) => not(marker, error.to_string()),
+    };
+    session.close().await;
+    outcome
+}
+
+async fn compare(
+    session: &Session<'_>,
+    marker: &Marker,
+    deadline: Instant,
+    patience: &Patience,
+) -> Result<Recheck> {
+    guard::prove_different(&session.ends, &session.options.to.location).await?;
+    let Some(state) = &session.state else {
+        return Err(Error::new(
+            Kind::NotFound,
+            "open",
+            "the manifest",
+            "there is no state directory",
+        ));
+    };
+    let work = recheck(&session.ends, state, &marker.run_id, deadline);
+    // A source that hangs must not hold the gateway back.
+    match tokio::time::timeout_at((deadline + patience.wait / 4).into(), work).await {
+        Ok(found) => found,
+        Err(_) => Ok(Recheck {
+            cut_short: true,
+            ..Recheck::default()
+        }),
+    }
+}
+
+fn record(
+    session: &Session<'_>,
+    mut marker: Marker,
+    found: &Recheck,
+    since: &str,
+) -> Result<Outcome> {
+    if let Some((digest, counts)) = &found.manifest {
+        marker.digest = Some(digest.clone());
+        marker.carried.objects = counts.objects;
+        marker.carried.bytes = counts.bytes;
+    }
+    marker.diverged = found.diverged();
+    let mut summary = format!(
+        "cut over at {since}; source compared again: {} objects, {} added, {} updated",
+        found.objects, found.added, found.updated
+    );
+    if found.diverged() {
+        let names = found.examples.join(", ");
+        summary.push_str(&format!(
+            "\nDIVERGED, nothing overwritten or deleted: {} deleted on the source, {} changed on \
+             both sides: {}; all are in {}",
+            found.deleted_on_source,
+            found.conflicts,
+            names.escape_debug(),
+            state_of(session.options)
+                .map(|state| state
+                    .run_dir(&marker.run_id)
+                    .join(DIVERGENCE_FILE)
+                    .display()
+                    .to_string())
+                .unwrap_or_default()
+        ));
+    }
+    if found.failed > 0 {
+        summary.push_str(&format!("\n{} objects could not be merged", found.failed));
+    }
+    if let Some(state) = &session.state {
+        state.set_marker(&mut marker)?;
+    }
+    Ok(outcome(Ending::Rechecked, marker, summary))
+}
+
+/// The source that does not exist.
+#[derive(Debug)]
+pub(super) struct NoSource;
+
+#[async_trait]
+impl Source for NoSource {
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+    async fn identity(&self) -> Result<SourceIdentity> {
+        Err(missing())
+    }
+    async fn buckets(&self) -> Result<Vec<Bucket>> {
+        Ok(Vec::new())
+    }
+    fn list(&self, _bucket: &BucketName) -> Listing {
+        futures::stream::once(async { Err(missing()) }).boxed()
+    }
+    async fn survey(&self, _bucket: &BucketName) -> Result<Tally> {
+        Ok(Tally::default())
+    }
+    async fn open(&self, _bucket: &BucketName, _entry: &Entry) -> Result<Object> {
+        Err(missing())
+    }
+    async fn head(&self, _bucket: &BucketName, _key: &ObjectKey) -> Result<Option<Entry>> {
+        Err(missing())
+    }
+}
+
+fn missing() -> Error {
+    Error::new(Kind::Absent, "open", "the source", "does not exist")
+}

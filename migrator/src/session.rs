@@ -1,0 +1,281 @@
+//! An opened migration: both ends, the state, and the steps that the commands are made of.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
+use tokio_util::sync::CancellationToken;
+
+use crate::connect;
+use crate::copy::Ends;
+use crate::pass::{self, Limits, Recorder, Report};
+use crate::policy::Pass;
+use crate::s3::Patience;
+use crate::source::Source;
+use crate::state::{Checkpoint, State, new_marker, rfc3339};
+use crate::target::Target;
+use crate::verify::{self, Findings, Mode, Outputs};
+use crate::{Error, Event, Kind, Phase, Progress, Result, RunOptions, guard, plan};
+
+/// Rounds of the final pass before a source that keeps changing is given up.
+const ROUNDS: u32 = 3;
+
+/// Both ends and what is remembered.
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    pub(crate) options: &'a RunOptions,
+    pub(crate) ends: Ends,
+    pub(crate) state: Option<State>,
+    pub(crate) identity: SourceIdentity,
+    pub(crate) marker: Option<Marker>,
+}
+
+/// How waits are reported and ended.
+pub(crate) fn patience(
+    options: &RunOptions,
+    progress: &Arc<dyn Progress>,
+    cancel: &CancellationToken,
+) -> Patience {
+    Patience {
+        wait: options.wait,
+        cancel: cancel.clone(),
+        progress: progress.clone(),
+    }
+}
+
+/// Where the target's state is, known before it is opened.
+pub(crate) fn state_of(options: &RunOptions) -> Option<State> {
+    let directory = match (&options.state_dir, &options.to.location) {
+        (Some(directory), _) => Some(directory.clone()),
+        (None, crate::Location::Volume(path)) => Some(path.join(".filestore")),
+        (None, _) => None,
+    };
+    directory.map(State::new)
+}
+
+/// Announces a step.
+pub(crate) fn phase(
+    progress: &dyn Progress,
+    phase: Phase,
+    objects: Option<u64>,
+    bytes: Option<u64>,
+) {
+    progress.event(&Event::Phase {
+        phase,
+        objects,
+        bytes,
+    });
+}
+
+impl<'a> Session<'a> {
+    /// Opens the target for writing beside an opened source.
+    pub(crate) async fn open(
+        options: &'a RunOptions,
+        source: Arc<dyn Source>,
+        write: bool,
+        patience: &Patience,
+    ) -> Result<Self> {
+        let identity = source.identity().await?;
+        let target = connect::target(&options.to, &options.owner, write, patience).await?;
+        Self::with_ends(options, source, target, identity, patience)
+    }
+
+    /// A session over ends that are open already.
+    pub(crate) fn with_ends(
+        options: &'a RunOptions,
+        source: Arc<dyn Source>,
+        target: Arc<dyn Target>,
+        identity: SourceIdentity,
+        patience: &Patience,
+    ) -> Result<Self> {
+        let state = state_of(options);
+        let marker = state.as_ref().map(State::marker).transpose()?.flatten();
+        let ends = Ends {
+            source,
+            target,
+            progress: patience.progress.clone(),
+            cancel: patience.cancel.clone(),
+            parallel: options.parallel.max(1),
+            wait: options.wait,
+        };
+        Ok(Self {
+            options,
+            ends,
+            state,
+            identity,
+            marker,
+        })
+    }
+
+    /// Lets go of the target, so that a gateway can open it.
+    pub(crate) async fn close(self) {
+        let target = self.ends.target.clone();
+        drop(self);
+        target.close().await;
+    }
+
+    fn refuse(&self, message: impl Into<String>) -> Error {
+        Error::new(
+            Kind::Refused,
+            "migrate to",
+            self.ends.target.traits().location,
+            message,
+        )
+    }
+
+    /// Begins or resumes: guards first, then the marker `copying`.
+    ///
+    /// # Errors
+    /// [`Kind::Refused`].
+    pub(crate) async fn begin(&mut self) -> Result<()> {
+        if let Some(marker) = &self.marker {
+            match marker.state {
+                MarkerState::Copying | MarkerState::Verified => {}
+                MarkerState::Cutover => {
+                    return Err(self
+                        .refuse("was cut over before and belongs to its clients")
+                        .with_cure(
+                            "`filestore migrate run` compares with the source and never overwrites",
+                        ));
+                }
+                MarkerState::RollingBack | MarkerState::RolledBack => {
+                    return Err(self.refuse("was rolled back; the legacy store serves again"));
+                }
+            }
+            if !guard::same_source(&marker.source, &self.identity) {
+                let message = format!(
+                    "holds an unfinished migration from {}, not from {}",
+                    marker.source.location, self.identity.location
+                );
+                return Err(self
+                    .refuse(message)
+                    .with_cure("finish it, or use another volume"));
+            }
+        }
+        guard::prove_different(&self.ends, &self.options.to.location).await?;
+        let empty = self.target_is_empty().await?;
+        let run_id = self.run_id();
+        let mut marker = self
+            .marker
+            .take()
+            .unwrap_or_else(|| new_marker(&run_id, self.identity.clone()));
+        let fresh = marker.updated_at == marker.started_at && marker.digest.is_none();
+        marker.state = MarkerState::Copying;
+        marker.source = self.identity.clone();
+        if let Some(state) = &self.state {
+            let mut checkpoint = state.checkpoint(&run_id)?;
+            if fresh && checkpoint == Checkpoint::default() {
+                checkpoint.target_was_empty = empty;
+                state.set_checkpoint(&run_id, &checkpoint)?;
+            }
+            state.set_marker(&mut marker)?;
+        }
+        self.marker = Some(marker);
+        Ok(())
+    }
+
+    /// The run's name: given, the marker's, or a new one.
+    pub(crate) fn run_id(&self) -> String {
+        let known = self.marker.as_ref().map(|marker| marker.run_id.clone());
+        known
+            .or_else(|| self.options.run_id.clone())
+            .unwrap_or_else(|| {
+                format!("run-{}", rfc3339(SystemTime::now()).replace([':', '-'], ""))
+            })
+    }
+
+    /// Whether no bucket of the target holds an object.
+    pub(crate) async fn target_is_empty(&self) -> Result<bool> {
+        use futures::TryStreamExt as _;
+        for bucket in self.ends.target.buckets().await? {
+            if self
+                .ends
+                .target
+                .list(&bucket.name)
+                .try_next()
+                .await?
+                .is_some()
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The plan.
+    pub(crate) async fn plan(&self) -> Result<plan::Plan> {
+        phase(&*self.ends.progress, Phase::Plan, None, None);
+        plan::plan(&self.ends).await
+    }
+
+    /// One pass.
+    pub(crate) async fn pass(&self, pass: Pass) -> Result<Report> {
+        let run_id = self.run_id();
+        let checkpoint = match &self.state {
+            Some(state) => state.checkpoint(&run_id)?,
+            None => Checkpoint::default(),
+        };
+        let mut recorder = Recorder {
+            state: self.state.as_ref(),
+            run_id: &run_id,
+            checkpoint,
+        };
+        let limits = Limits {
+            delete_foreign: self.options.delete_extraneous,
+            max_delete: self.options.max_delete,
+        };
+        pass::run(&self.ends, pass, limits, &mut recorder).await
+    }
+
+    /// Final passes until both sides are equal, at most [`ROUNDS`].
+    pub(crate) async fn settle(&self, mode: Mode) -> Result<(Report, Findings)> {
+        let run_id = self.run_id();
+        let manifest = self.state.as_ref().map(|state| state.manifest(&run_id));
+        let mut total: Option<Report> = None;
+        for round in 1.. {
+            phase(&*self.ends.progress, Phase::Final, None, None);
+            let mut report = self.pass(Pass::Final).await?;
+            if let Some(earlier) = total.take() {
+                report.add(&earlier);
+            }
+            phase(
+                &*self.ends.progress,
+                Phase::Verify,
+                Some(report.objects),
+                None,
+            );
+            let outputs = Outputs {
+                report: None,
+                manifest: manifest.as_deref(),
+            };
+            let findings = verify::verify(&self.ends, mode, &outputs).await?;
+            if findings.differences() == 0 || report.failed > 0 || round >= ROUNDS {
+                return Ok((report, findings));
+            }
+            total = Some(report);
+        }
+        Err(self.refuse("no round was made"))
+    }
+
+    /// Writes the marker after a verification without differences.
+    pub(crate) fn conclude(&mut self, findings: &Findings) -> Result<()> {
+        let Some(marker) = &mut self.marker else {
+            return Ok(());
+        };
+        marker.carried = findings.carried.clone();
+        marker.digest = Some(findings.digest.clone());
+        marker.not_carried = findings.tally.clone().into_marker();
+        if findings.tally.losses() > 0 {
+            marker.accepted_by = Some("--accept-loss".into());
+        }
+        marker.state = MarkerState::Verified;
+        if self.options.cutover {
+            marker.state = MarkerState::Cutover;
+            marker.cutover_at = Some(rfc3339(SystemTime::now()));
+        }
+        match &self.state {
+            Some(state) => state.set_marker(marker),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Reading one object over S3 with everything that belongs to it.
+
+use std::time::SystemTime;
+
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::types::ObjectAttributes;
+use filestore_common::{
+    BucketName, ContentHeaders, ETag, ObjectInfo, ObjectKey, ObjectMeta, Tags, UserMetadata,
+};
+use futures::{StreamExt, stream};
+
+use super::known;
+use crate::s3::S3;
+use crate::source::{Body, Entry, Object};
+use crate::{Error, Kind, Result};
+
+/// Opens the object, of the generation `etag` where one is given: a body is never a mix of two.
+pub(crate) async fn open(
+    s3: &S3,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    etag: Option<&ETag>,
+) -> Result<Object> {
+    let name = format!("{bucket}/{key}");
+    let condition = etag.map(ETag::quoted);
+    let answer = s3
+        .call("get", &name, |client| {
+            client
+                .get_object()
+                .bucket(bucket.as_str())
+                .key(key.as_str())
+                .set_if_match(condition.clone())
+                .send()
+        })
+        .await?;
+    let size = answer
+        .content_length
+        .and_then(|length| u64::try_from(length).ok());
+    let Some(size) = size else {
+        return Err(Error::new(
+            Kind::Other,
+            "get",
+            name,
+            "the answer has no length",
+        ));
+    };
+    let modified = answer
+        .last_modified
+        .and_then(|date| SystemTime::try_from(date).ok());
+    let mut meta = metadata(&answer);
+    if answer.tag_count.is_some_and(|count| count > 0) {
+        meta.tags = tags(s3, bucket, key, &name).await?;
+    }
+    meta.part_sizes = part_sizes(s3, bucket, key, &meta.etag, size).await?;
+    let last_modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
+    let info = ObjectInfo {
+        size,
+        last_modified,
+        meta,
+    };
+    Ok(Object {
+        info,
+        body: body(answer, name),
+    })
+}
+
+fn body(answer: GetObjectOutput, name: String) -> Body {
+    stream::try_unfold((answer.body, name), |(mut bytes, name)| async move {
+        match bytes.next().await {
+            None => Ok(None),
+            Some(Ok(chunk)) => Ok(Some((chunk, (bytes, name)))),
+            Some(Err(error)) => {
+                let mut cause: &dyn std::error::Error = &error;
+                while let Some(inner) = cause.source() {
+                    cause = inner;
+                }
+                Err(Error::new(Kind::Down, "read", name, cause.to_string()))
+            }
+        }
+    })
+    .boxed()
+}
+
+fn metadata(answer: &GetObjectOutput) -> ObjectMeta {
+    let mut meta = ObjectMeta::new(ETag::new(answer.e_tag().unwrap_or_default()));
+    meta.headers = ContentHeaders {
+        content_type: answer.content_type.clone(),
+        content_encoding: answer.content_encoding.clone(),
+        content_language: answer.content_language.clone(),
+        content_disposition: answer.content_disposition.clone(),
+        cache_control: answer.cache_control.clone(),
+        expires: answer.expires_string.clone(),
+        website_redirect_location: answer.website_redirect_location.clone(),
+    };
+    let user = answer.metadata.clone().unwrap_or_default();
+    meta.user = user
+        .into_iter()
+        .map(|(name, value)| (name.to_lowercase(), value))
+        .collect::<UserMetadata>();
+    meta
+}
+
+async fn tags(s3: &S3, bucket: &BucketName, key: &ObjectKey, name: &str) -> Result<Tags> {
+    let answer = s3
+        .call("tags", name, |client| {
+            client
+                .get_object_tagging()
+                .bucket(bucket.as_str())
+                .key(key.as_str())
+                .send()
+        })
+        .await?;
+    Ok(answer
+        .tag_set
+        .into_iter()
+        .map(|tag| (tag.key, tag.value))
+        .collect())
+}
+
+/// What the key holds now.
+pub(crate) async fn head(s3: &S3, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
+    let name = format!("{bucket}/{key}");
+    let answer = s3
+        .call("head", &name, |client| {
+            client
+                .head_object()
+                .bucket(bucket.as_str())
+                .key(key.as_str())
+                .send()
+        })
+        .await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) if error.kind == Kind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(Entry {
+        key: key.clone(),
+        size: answer
+            .content_length
+            .and_then(|length| u64::try_from(length).ok())
+            .unwrap_or(0),
+        etag: etag(answer.e_tag()),
+        last_modified: answer
+            .last_modified
+            .and_then(|date| SystemTime::try_from(date).ok())
+            .unwrap_or(SystemTime::UNIX_EPOCH),
+        meta: None,
+        hidden: false,
+    }))
+}
+
+/// An ETag that says something.
+fn etag(text: Option<&str>) -> Option<ETag> {
+    text.and_then(|text| known(ETag::new(text)))
+}
+
+/// Sizes of the parts behind a `-N` ETag; empty for any other, or when the server does not tell.
+async fn part_sizes(
+    s3: &S3,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    etag: &ETag,
+    size: u64,
+) -> Result<Vec<u64>> {
+    let count = match etag.part_count() {
+        None => return Ok(Vec::new()),
+        Some(1) => return Ok(vec![size]),
+        Some(count) => count,
+    };
+    if let Some(sizes) = sizes_by_attributes(s3, bucket, key, etag).await?
+        && usize::try_from(count) == Ok(sizes.len())
+        && sizes.iter().sum::<u64>() == size
+    {
+        return Ok(sizes);
+    }
+    sizes_by_head(s3, bucket, key, etag, count, size).await
+}
+
+/// GetObjectAttributes lists them (MinIO: always; AWS: for parts with checksums).
+async fn sizes_by_attributes(
+    s3: &S3,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    etag: &ETag,
+) -> Result<Option<Vec<u64>>> {
+    let name = format!("{bucket}/{key}");
+    let mut sizes = Vec::new();
+    let mut marker: Option<String> = None;
+    loop {
+        let answer = s3
+            .call("parts", &name, |client| {
+                client
+                    .get_object_attributes()
+                    .bucket(bucket.as_str())
+                    .key(key.as_str())
+                    .object_attributes(ObjectAttributes::ObjectParts)
+                    .object_attributes(ObjectAttributes::Etag)
+                    .set_part_number_marker(marker.clone())
+                    .send()
+            })
+            .await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) if matches!(error.kind, Kind::Down | Kind::Interrupted) => {
+                return Err(error);
+            }
+            Err(_) => return Ok(None),
+        };
+        if answer.e_tag().is_some_and(|now| ETag::new(now) != *etag) {
+            return Err(Error::new(
+                Kind::Changed,
+                "parts",
+                name,
+                "the object changed meanwhile",
+            ));
+        }
+        let Some(parts) = answer.object_parts else {
+            return Ok(None);
+        };
+        let page = parts
+            .parts()
+            .iter()
+            .map(|part| part.size.and_then(|s| u64::try_from(s).ok()));
+        let Some(page) = page.collect::<Option<Vec<u64>>>() else {
+            return Ok(None);
+        };
+        let empty = page.is_empty();
+        sizes.extend(page);
+        let next = parts.next_part_number_marker;
+        if parts.is_truncated != Some(true) || empty || next == marker {
+            return Ok(Some(sizes));
+        }
+        marker = next;
+    }
+}
+
+/// HEAD of each part but the last; all but the last are asked, since sizes need not be equal.
+async fn sizes_by_head(
+    s3: &S3,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    etag: &ETag,
+    count: u32,
+    size: u64,
+) -> Result<Vec<u64>> {
+    let name = format!("{bucket}/{key}");
+    let mut sizes = Vec::new();
+    for number in 1..count {
+        let number = i32::try_from(number).unwrap_or(i32::MAX);
+        let answer = s3
+            .call("parts", &name, |client| {
+                client
+                    .head_object()
+                    .bucket(bucket.as_str())
+                    .key(key.as_str())
+                    .part_number(number)
+                    .if_match(etag.quoted())
+                    .send()
+            })
+            .await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) if matches!(error.kind, Kind::Down | Kind::Interrupted | Kind::Changed) => {
+                return Err(error);
+            }
+            Err(_) => return Ok(Vec::new()),
+        };
+        let told = answer
+            .parts_count
+            .and_then(|parts| u32::try_from(parts).ok());
+        let length = answer
+            .content_length
+            .and_then(|length| u64::try_from(length).ok());
+        match length {
+            // Servers that do not know partNumber answer with the whole object.
+            Some(length) if told == Some(count) => sizes.push(length),
+            _ => return Ok(Vec::new()),
+        }
+    }
+    match size.checked_sub(sizes.iter().sum()) {
+        Some(last) => {
+            sizes.push(last);
+            Ok(sizes)
+        }
+        None => Ok(Vec::new()),
+    }
+}

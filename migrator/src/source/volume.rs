@@ -1,0 +1,76 @@
+//! A volume in our format, or versitygw's, as source.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use filestore_common::marker::SourceIdentity;
+use filestore_common::{BucketName, ObjectKey};
+use filestore_store::{Access, Store};
+
+use super::{Bucket, Entry, Listing, Object, Source, Tally};
+use crate::{Result, volume};
+
+/// Reads a mounted volume. A gateway may serve it meanwhile.
+#[derive(Debug)]
+pub struct VolumeSource {
+    path: PathBuf,
+    store: Arc<Store>,
+}
+
+impl VolumeSource {
+    /// Opens the volume at `path`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Refused`] with the store's reason.
+    pub async fn open(path: &Path) -> Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            store: volume::open_store(path, Access::Shared).await?,
+        })
+    }
+}
+
+#[async_trait]
+impl Source for VolumeSource {
+    async fn check(&self) -> Result<()> {
+        volume::buckets(&self.store).await.map(drop)
+    }
+
+    async fn identity(&self) -> Result<SourceIdentity> {
+        let buckets = volume::buckets(&self.store).await?;
+        Ok(SourceIdentity {
+            kind: "volume".into(),
+            deployment_id: None,
+            location: format!("volume:{}", self.path.display()),
+            buckets: buckets
+                .into_iter()
+                .map(|bucket| bucket.name.into())
+                .collect(),
+        })
+    }
+
+    async fn buckets(&self) -> Result<Vec<Bucket>> {
+        volume::buckets(&self.store).await
+    }
+
+    fn list(&self, bucket: &BucketName) -> Listing {
+        volume::list(self.store.clone(), bucket.clone())
+    }
+
+    async fn survey(&self, _bucket: &BucketName) -> Result<Tally> {
+        Ok(Tally::default())
+    }
+
+    async fn open(&self, bucket: &BucketName, entry: &Entry) -> Result<Object> {
+        volume::open(&self.store, bucket, &entry.key).await
+    }
+
+    async fn head(&self, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
+        volume::head(&self.store, bucket, key).await
+    }
+
+    fn local_paths(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+}

@@ -1,0 +1,255 @@
+//! A mounted volume through the store, as either side: the blocking calls wrapped for the
+//! asynchronous engine.
+
+use std::collections::VecDeque;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use filestore_common::{BucketName, ETag, ObjectKey};
+use filestore_store::{Access, Durability, ListEntry, ListQuery, Store, StoreOptions};
+use futures::{StreamExt, stream};
+use tokio::sync::mpsc;
+
+use crate::source::{Body, Bucket, Entry, Listed, Listing, Object};
+use crate::{Error, Kind, Result};
+
+/// Keys read from the store at a time.
+const PAGE: usize = 1000;
+/// Bytes read at a time.
+pub(crate) const CHUNK_BYTES: usize = 512 << 10;
+/// Chunks read ahead of the network.
+const CHUNKS_AHEAD: usize = 2;
+
+/// An error of the store as one of ours.
+pub(crate) fn explain(
+    operation: &'static str,
+    object: impl Into<String>,
+    error: filestore_store::Error,
+) -> Error {
+    use filestore_store::Error as Store;
+    let kind = match &error {
+        Store::NoSuchBucket | Store::NoSuchKey | Store::NoSuchUpload => Kind::NotFound,
+        Store::PreconditionFailed | Store::Conflict => Kind::Conflict,
+        Store::ReservedKey | Store::MetadataTooLarge(_) => Kind::Unnameable,
+        Store::NoSpace { .. } => Kind::NoSpace,
+        Store::Volume(_) => Kind::Refused,
+        Store::Damaged(_) | Store::BadDigest(_) => Kind::Damaged,
+        _ => Kind::Other,
+    };
+    let mut text = error.to_string();
+    if let Store::Io { source, .. } = &error {
+        text = format!("{text}: {source}");
+    }
+    Error::new(kind, operation, object, text)
+}
+
+/// Runs blocking work.
+pub(crate) async fn blocking<T, F>(operation: &'static str, object: &str, work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Error::new(
+            Kind::Other,
+            operation,
+            object,
+            error.to_string(),
+        )),
+    }
+}
+
+/// Opens the volume at `path`.
+pub(crate) async fn open_store(path: &Path, access: Access) -> Result<Arc<Store>> {
+    let name = path.display().to_string();
+    let path = path.to_owned();
+    let object = name.clone();
+    blocking("open", &name, move || {
+        let options = StoreOptions {
+            durability: Durability::Relaxed,
+            metadata: None,
+            access,
+        };
+        let store = Store::open(&path, &options);
+        store
+            .map(Arc::new)
+            .map_err(|error| explain("open", object, error))
+    })
+    .await
+}
+
+/// Buckets with their tags.
+pub(crate) async fn buckets(store: &Arc<Store>) -> Result<Vec<Bucket>> {
+    let store = store.clone();
+    blocking("list buckets", "volume", move || {
+        let failed = |error| explain("list buckets", store.path().display().to_string(), error);
+        let mut buckets = Vec::new();
+        for info in store.list_buckets().map_err(failed)? {
+            let tags = store
+                .bucket_tags(&info.name)
+                .map_err(failed)?
+                .unwrap_or_default();
+            buckets.push(Bucket {
+                name: info.name,
+                created: info.created,
+                tags,
+            });
+        }
+        Ok(buckets)
+    })
+    .await
+}
+
+struct Pages {
+    store: Arc<Store>,
+    bucket: BucketName,
+    after: Option<String>,
+    ready: VecDeque<Listed>,
+    ended: bool,
+}
+
+/// All objects of a bucket; none when it does not exist.
+pub(crate) fn list(store: Arc<Store>, bucket: BucketName) -> Listing {
+    let pages = Pages {
+        store,
+        bucket,
+        after: None,
+        ready: VecDeque::new(),
+        ended: false,
+    };
+    stream::try_unfold(pages, |mut pages| async move {
+        loop {
+            if let Some(item) = pages.ready.pop_front() {
+                return Ok(Some((item, pages)));
+            }
+            if pages.ended {
+                return Ok(None);
+            }
+            pages = blocking("list", "volume", move || pages.next()).await?;
+        }
+    })
+    .boxed()
+}
+
+impl Pages {
+    fn next(mut self) -> Result<Self> {
+        let query = ListQuery {
+            after: self.after.take(),
+            max_keys: PAGE,
+            ..ListQuery::default()
+        };
+        let page = match self.store.list(&self.bucket, &query) {
+            Ok(page) => page,
+            Err(filestore_store::Error::NoSuchBucket) => {
+                self.ended = true;
+                return Ok(self);
+            }
+            Err(error) => return Err(explain("list", self.bucket.as_str(), error)),
+        };
+        for entry in page.entries {
+            let ListEntry::Object(object) = entry else {
+                continue;
+            };
+            let key = ObjectKey::new(object.key).map_err(|error| {
+                Error::new(
+                    Kind::Listing,
+                    "list",
+                    self.bucket.as_str(),
+                    error.to_string(),
+                )
+            })?;
+            self.ready.push_back(Listed::Object(Entry {
+                key,
+                size: object.size,
+                etag: known(object.etag),
+                last_modified: object.last_modified,
+                meta: None,
+                hidden: false,
+            }));
+        }
+        self.ended = page.next.is_none();
+        self.after = page.next;
+        Ok(self)
+    }
+}
+
+fn known(etag: ETag) -> Option<ETag> {
+    (!etag.as_str().is_empty()).then_some(etag)
+}
+
+/// What the key holds now.
+pub(crate) async fn head(
+    store: &Arc<Store>,
+    bucket: &BucketName,
+    key: &ObjectKey,
+) -> Result<Option<Entry>> {
+    let (store, bucket, key) = (store.clone(), bucket.clone(), key.clone());
+    let name = format!("{bucket}/{key}");
+    blocking("head", &name.clone(), move || {
+        match store.head_object(&bucket, &key) {
+            Ok(info) => Ok(Some(Entry {
+                key,
+                size: info.size,
+                etag: known(info.meta.etag.clone()),
+                last_modified: info.last_modified,
+                meta: Some(Box::new(info.meta)),
+                hidden: false,
+            })),
+            Err(filestore_store::Error::NoSuchKey | filestore_store::Error::NoSuchBucket) => {
+                Ok(None)
+            }
+            Err(error) => Err(explain("head", name, error)),
+        }
+    })
+    .await
+}
+
+/// Opens an object for reading.
+pub(crate) async fn open(
+    store: &Arc<Store>,
+    bucket: &BucketName,
+    key: &ObjectKey,
+) -> Result<Object> {
+    let (store, bucket, key) = (store.clone(), bucket.clone(), key.clone());
+    let name = format!("{bucket}/{key}");
+    let object = name.clone();
+    let reader = blocking("get", &name, move || {
+        store
+            .open_object(&bucket, &key)
+            .map_err(|error| explain("get", object, error))
+    })
+    .await?;
+    let (info, file) = (reader.info, reader.file);
+    let size = info.size;
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let mut offset = 0;
+        while offset < size {
+            let want = CHUNK_BYTES.min(usize::try_from(size - offset).unwrap_or(CHUNK_BYTES));
+            let mut chunk = vec![0; want];
+            let read = file
+                .read_exact_at(&mut chunk, offset)
+                .map(|()| Bytes::from(chunk))
+                .map_err(|error| Error::new(Kind::Damaged, "read", &*name, error.to_string()));
+            let failed = read.is_err();
+            if sender.blocking_send(read).is_err() || failed {
+                return;
+            }
+            offset += want as u64;
+        }
+    });
+    Ok(Object {
+        info,
+        body: received(receiver),
+    })
+}
+
+fn received(receiver: mpsc::Receiver<Result<Bytes>>) -> Body {
+    stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|item| (item, receiver))
+    })
+    .boxed()
+}
