@@ -4,6 +4,7 @@
 mod concurrency;
 mod crash;
 mod model;
+mod tree;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
