@@ -70,8 +70,8 @@ pub(crate) async fn open_store(path: &Path, access: Access) -> Result<Arc<Store>
     blocking("open", &name, move || {
         let options = StoreOptions {
             durability: Durability::Relaxed,
-            metadata: None,
             access,
+            ..StoreOptions::default()
         };
         let store = Store::open(&path, &options);
         store

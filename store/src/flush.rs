@@ -87,14 +87,13 @@ impl Flush {
         }
     }
 
-    /// Flushes the whole file system, so that what earlier processes left is a durable base.
+    /// Flushes the whole file system, whatever the durability, so that what earlier processes
+    /// left, or a bulk copy wrote, is a durable base.
     ///
     /// # Errors
     /// [`Error::Io`], after which the volume is unhealthy.
     pub(crate) fn everything(&self, any: impl AsFd) -> Result<()> {
-        if !self.is_durable() {
-            return Ok(());
-        }
+        self.healthy()?;
         self.checked("flush the file system", rustix::fs::syncfs(any))
     }
 

@@ -73,6 +73,15 @@ impl Store {
         self.volume.space()
     }
 
+    /// Flushes everything that was written to the volume's file system: makes what was stored
+    /// with [`Durability::Relaxed`] survive power loss (the end of a bulk copy).
+    ///
+    /// # Errors
+    /// [`Error::Io`]; what was written since the last success may be lost then.
+    pub fn sync(&self) -> Result<()> {
+        self.volume.sync()
+    }
+
     /// The migration marker; `None` when nothing was ever migrated to this volume. A volume that
     /// the chart of Ryax 26.10 filled is adopted when it is opened.
     ///

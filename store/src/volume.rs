@@ -89,12 +89,21 @@ impl Volume {
         if claim.lock.alone {
             sweep::sweep(&volume)?;
         }
-        volume.flush.everything(&volume.control)?;
+        if volume.flush.is_durable() {
+            volume.sync()?;
+        }
         marker::adopt(&volume, &base)?;
         if options.access == Access::Shared {
             lock::share(&volume._lock, path)?;
         }
         Ok(volume)
+    }
+
+    /// See [`crate::Store::sync`].
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.flush.everything(&self.control)?;
+        // Usually the same file system, then at no cost.
+        self.flush.everything(&self.root)
     }
 
     /// Space and inodes of the file system.

@@ -115,6 +115,7 @@ fn a_file_system_without_extended_attributes_is_refused_only_when_they_are_asked
     let left = files(scratch.path());
     let mode = Store::open(scratch.path(), &options()).map(|store| store.metadata_mode());
     std::process::Command::new("umount")
+        .arg("-l")
         .arg(scratch.path())
         .status()
         .unwrap();

@@ -393,6 +393,7 @@ fn a_mount_inside_a_bucket_takes_objects_too() {
             assert!(inside.exists());
         }));
         std::process::Command::new("umount")
+            .arg("-l")
             .arg(&inside)
             .status()
             .unwrap();
