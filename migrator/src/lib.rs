@@ -14,6 +14,7 @@
 pub mod body;
 pub mod connect;
 pub mod copy;
+pub mod drive;
 pub mod error;
 pub mod exit;
 pub mod guard;
