@@ -18,6 +18,7 @@ mod flush;
 mod layout;
 mod listing;
 mod locks;
+mod multipart;
 mod object;
 mod overflow;
 mod path;

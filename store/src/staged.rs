@@ -32,7 +32,7 @@ pub struct Staged {
 }
 
 /// What a staged body is to become.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Target {
     /// An object.
     Object {
@@ -146,6 +146,11 @@ impl StagedFile {
             }
         }
         Self::create_named(volume.root.open_dir(temp_dir)?)
+    }
+
+    /// A file that has a name already and is to get another.
+    pub(crate) fn existing(file: File) -> Self {
+        Self { file, temp: None }
     }
 
     /// A new empty file with a temporary name in `dir`.

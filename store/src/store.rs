@@ -30,10 +30,6 @@ pub struct ObjectReader {
     pub file: File,
 }
 
-fn missing<T>() -> Result<T> {
-    Err(Error::Volume("not built yet".into()))
-}
-
 impl Store {
     /// Opens the volume at `path`, creating its layout when it is empty or was written by versitygw.
     ///
@@ -244,11 +240,11 @@ impl Store {
     /// [`Error::NoSuchBucket`], [`Error::ReservedKey`], [`Error::MetadataTooLarge`].
     pub fn create_upload(
         &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _spec: &UploadSpec,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        spec: &UploadSpec,
     ) -> Result<String> {
-        missing()
+        self.volume.create_upload(bucket, key, spec)
     }
 
     /// Looks an upload up.
@@ -257,11 +253,11 @@ impl Store {
     /// [`Error::NoSuchBucket`], [`Error::NoSuchUpload`].
     pub fn upload(
         &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _upload_id: &str,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        upload_id: &str,
     ) -> Result<UploadInfo> {
-        missing()
+        self.volume.upload(bucket, key, upload_id)
     }
 
     /// Starts the body of a part.
@@ -270,13 +266,13 @@ impl Store {
     /// [`Error::NoSuchBucket`], [`Error::NoSuchUpload`], [`Error::NoSpace`].
     pub fn stage_part(
         &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _upload_id: &str,
-        _number: u32,
-        _size: Option<u64>,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        upload_id: &str,
+        number: u32,
+        size: Option<u64>,
     ) -> Result<Staged> {
-        missing()
+        self.volume.stage_part(bucket, key, upload_id, number, size)
     }
 
     /// Publishes a staged part, replacing an earlier one of that number.
@@ -285,11 +281,11 @@ impl Store {
     /// [`Error::NoSuchUpload`] when it was completed or aborted meanwhile, [`Error::NoSpace`].
     pub fn publish_part(
         &self,
-        _staged: Staged,
-        _etag: &ETag,
-        _checksum: Option<&Checksum>,
+        staged: Staged,
+        etag: &ETag,
+        checksum: Option<&Checksum>,
     ) -> Result<PartInfo> {
-        missing()
+        self.volume.publish_part(staged, etag, checksum)
     }
 
     /// Parts with a number greater than `after`, at most `max`, in ascending order; and whether more follow.
@@ -298,21 +294,21 @@ impl Store {
     /// [`Error::NoSuchBucket`], [`Error::NoSuchUpload`].
     pub fn list_parts(
         &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _upload_id: &str,
-        _after: u32,
-        _max: usize,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        upload_id: &str,
+        after: u32,
+        max: usize,
     ) -> Result<(Vec<PartInfo>, bool)> {
-        missing()
+        self.volume.list_parts(bucket, key, upload_id, after, max)
     }
 
     /// A page of uploads in progress.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`].
-    pub fn list_uploads(&self, _bucket: &BucketName, _query: &UploadQuery) -> Result<UploadPage> {
-        missing()
+    pub fn list_uploads(&self, bucket: &BucketName, query: &UploadQuery) -> Result<UploadPage> {
+        self.volume.list_uploads(bucket, query)
     }
 
     /// Assembles the parts into the object. Repeating a completion that succeeded succeeds again.
@@ -322,13 +318,14 @@ impl Store {
     /// [`Error::PartTooSmall`], [`Error::BadDigest`], [`Error::PreconditionFailed`].
     pub fn complete_upload(
         &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _upload_id: &str,
-        _parts: &[CompletedPart],
-        _options: &CompleteOptions,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        upload_id: &str,
+        parts: &[CompletedPart],
+        options: &CompleteOptions,
     ) -> Result<ObjectInfo> {
-        missing()
+        self.volume
+            .complete_upload(bucket, key, upload_id, parts, options)
     }
 
     /// Drops an upload and its parts.
@@ -337,11 +334,11 @@ impl Store {
     /// [`Error::NoSuchBucket`], [`Error::NoSuchUpload`].
     pub fn abort_upload(
         &self,
-        _bucket: &BucketName,
-        _key: &ObjectKey,
-        _upload_id: &str,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        upload_id: &str,
     ) -> Result<()> {
-        missing()
+        self.volume.abort_upload(bucket, key, upload_id)
     }
 }
 

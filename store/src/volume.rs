@@ -16,6 +16,7 @@ use crate::dir::Dir;
 use crate::flush::Flush;
 use crate::layout;
 use crate::locks::KeyLocks;
+use crate::multipart::UploadLocks;
 use crate::overflow::Overflow;
 use crate::query::{Access, MetadataMode, Space, StoreOptions};
 use crate::trash::Trash;
@@ -42,6 +43,8 @@ pub(crate) struct Volume {
     pub(crate) unnamed_files: bool,
     /// Serialises changes of one key.
     pub(crate) locks: KeyLocks,
+    /// Serialises completing and aborting an upload.
+    pub(crate) upload_locks: UploadLocks,
     /// Keys that a tree cannot hold.
     pub(crate) overflow: Overflow,
     /// Deferred frees.
@@ -80,6 +83,7 @@ impl Volume {
             flush: Flush::new(options.durability),
             unnamed_files,
             locks: KeyLocks::new(),
+            upload_locks: UploadLocks::default(),
             overflow: Overflow::new(keys),
             trash: Trash::start(trash)?,
             bucket_gate: RwLock::new(()),
