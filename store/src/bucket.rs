@@ -81,7 +81,7 @@ impl Volume {
 
     /// See [`crate::Store::create_bucket`].
     pub(crate) fn create_bucket(&self, bucket: &BucketName, owner: &str) -> Result<()> {
-        let _gate = self
+        let gate = self
             .bucket_gate
             .write()
             .unwrap_or_else(PoisonError::into_inner);
@@ -111,6 +111,7 @@ impl Volume {
             );
         }
         outcome?;
+        drop(gate);
         self.flush.directory(&dir)?;
         self.flush.directory(&self.root)?;
         self.flush.ancestors(&self.root, bucket.as_str())

@@ -7,7 +7,6 @@ use rustix::io::Errno;
 use crate::attributes::xattr;
 use crate::dir::{self, Dir, is_absent};
 use crate::layout::attribute;
-use crate::locks::lock_between_processes;
 use crate::path::{Location, below, split};
 use crate::query::{MetadataMode, Precondition};
 use crate::volume::Volume;
@@ -21,11 +20,7 @@ impl Volume {
         key: &ObjectKey,
         precondition: &Precondition,
     ) -> Result<bool> {
-        let between_processes = if *precondition == Precondition::None {
-            None
-        } else {
-            lock_between_processes(&self.root, bucket, key)?
-        };
+        let between_processes = self.exclude_processes(bucket, key, precondition)?;
         let guard = self.locks.write(bucket, key.as_str());
         self.check(bucket, key, precondition)?;
         let location = Location::of(key);

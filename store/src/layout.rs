@@ -83,7 +83,7 @@ pub(crate) mod attribute {
     /// Version of an object in a versioned bucket.
     const VERSION: &str = "version-id";
     /// Makes the current version a delete marker.
-    const DELETE_MARKER: &str = "delete-marker";
+    pub(crate) const DELETE_MARKER: &str = "delete-marker";
     /// Object lock: legal hold.
     const LEGAL_HOLD: &str = "object-legal-hold";
     /// Object lock: retention.

@@ -12,6 +12,8 @@ use rustix::io::Errno;
 use crate::dir::Dir;
 use crate::layout::{FILE_MODE, LOCKS_DIR};
 use crate::path::hash_name;
+use crate::query::{MetadataMode, Precondition};
+use crate::volume::Volume;
 use crate::{Error, Result};
 
 /// Number of in-process locks; keys share them.
@@ -59,13 +61,30 @@ impl KeyLocks {
     }
 }
 
+impl Volume {
+    /// Keeps other processes from changing a key, where this process alone cannot see to it:
+    /// for conditional changes, and in sidecar mode, whose changes take several steps. Released
+    /// when the file is closed.
+    pub(crate) fn exclude_processes(
+        &self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        precondition: &Precondition,
+    ) -> Result<Option<File>> {
+        if *precondition == Precondition::None && self.mode == MetadataMode::Xattr {
+            return Ok(None);
+        }
+        lock_between_processes(&self.root, bucket, key)
+    }
+}
+
 /// Takes the publication lock of a key that versitygw 1.8.0 takes too
 /// (`backend/posix/objlock.go`): `flock` on `.vgwlocks/<sha256(bucket)>/<first byte of
 /// sha256(key)>`, released when the file is closed. `None` where the file system has no locks.
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(crate) fn lock_between_processes(
+fn lock_between_processes(
     root: &Dir,
     bucket: &BucketName,
     key: &ObjectKey,

@@ -100,6 +100,7 @@ impl Volume {
         key: &ObjectKey,
         tags: &Tags,
     ) -> Result<()> {
+        let _between_processes = self.exclude_processes(bucket, key, &Precondition::None)?;
         let _guard = self.locks.write(bucket, key.as_str());
         let Some(mut found) = self.find(bucket, key)? else {
             return Err(self.missing(bucket));
@@ -154,6 +155,10 @@ impl Volume {
             match self.mode {
                 MetadataMode::Xattr => {
                     let attributes = xattr::read(&file)?;
+                    // versitygw keeps the bytes of what was deleted in a versioned bucket.
+                    if attributes.get(attribute::DELETE_MARKER).is_some() {
+                        return Ok(None);
+                    }
                     return Ok(Some(Found {
                         file,
                         stat,

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use crate::attributes::{AttributeSet, codec, xattr};
 use crate::dir::{self, Dir};
 use crate::layout::{FILE_MODE, TEMP_DIR, attribute};
-use crate::locks::lock_between_processes;
 use crate::path::{Location, below, split};
 use crate::query::{MetadataMode, Precondition};
 use crate::sidecar::{Record, set_mtime};
@@ -72,12 +71,7 @@ impl Volume {
         }
         self.flush.file(&finished.file.file)?;
 
-        let conditional = *new.precondition != Precondition::None;
-        let between_processes = if conditional {
-            lock_between_processes(&self.root, new.bucket, new.key)?
-        } else {
-            None
-        };
+        let between_processes = self.exclude_processes(new.bucket, new.key, new.precondition)?;
         let gate = self
             .bucket_gate
             .read()
@@ -224,6 +218,8 @@ impl Volume {
                 Ok(Linked::Yes) => return placed(parent),
                 Ok(Linked::Taken) => {}
                 Err(Errno::NOENT) => continue,
+                // Some file systems take fewer than 255 bytes.
+                Err(Errno::NAMETOOLONG) => return Ok(None),
                 Err(Errno::XDEV) => {
                     self.move_across(finished, &parent)?;
                     continue;
@@ -274,7 +270,7 @@ impl Volume {
                     self.bucket_dir(bucket)?;
                     std::thread::yield_now();
                 }
-                Err(Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+                Err(Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => return Ok(None),
                 Err(error) => return Err(Error::io("make the directory of an object", error)),
             }
         }
@@ -366,6 +362,10 @@ impl Volume {
             let (parent, name) = self.overflow.place(new.bucket, new.key)?;
             let outcome = match finished.file.link_new(&parent, &name) {
                 Ok(Linked::Yes) => Ok(()),
+                // Of another process, since the condition was checked.
+                Ok(Linked::Taken) if *new.precondition == Precondition::Absent => {
+                    return Err(Error::PreconditionFailed);
+                }
                 Ok(Linked::Taken) => {
                     let temp = || parent.try_clone().map_err(|_| Errno::MFILE);
                     finished.file.replace(&parent, &name, temp)

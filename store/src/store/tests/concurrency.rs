@@ -90,10 +90,10 @@ fn readers_see_whole_objects() {
         let second = at.second();
         put(&at.store, "k", b"1");
         thread::scope(|scope| {
-            for writer in 0..2 {
-                let store = &at.store;
+            for writer in 0..4 {
+                let store = if writer % 2 == 0 { &at.store } else { &second };
                 scope.spawn(move || {
-                    for round in 0..200 {
+                    for round in 0..100 {
                         put(store, "k", "x".repeat(1 + writer + round % 3).as_bytes());
                     }
                 });
