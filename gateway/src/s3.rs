@@ -30,6 +30,7 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
 use s3s::{HttpRequest, HttpResponse, S3Error, S3ErrorCode, S3Result};
 
+use crate::host::Hosts;
 use crate::io;
 
 /// What the S3 operations need to know beside the store.
@@ -119,19 +120,28 @@ impl Gateway {
 pub(crate) struct Service(S3Service);
 
 impl Service {
-    /// Builds the service. `configure` sets what is not the operations' business: authentication,
-    /// access, virtual hosts. It is called twice: the service that authenticates hands requests
-    /// that s3s would not parse as S3 does to a second one behind it, which trusts it.
-    pub(crate) fn new(gateway: &Gateway, configure: impl Fn(&mut S3ServiceBuilder)) -> Self {
-        let mut behind = S3ServiceBuilder::new(gateway.clone());
-        configure(&mut behind);
-        behind.set_validation(Names);
+    /// Builds the service. `configure` sets authentication and access; the service that it
+    /// configures hands requests that s3s would not parse as S3 does to a second one behind it,
+    /// which trusts it.
+    pub(crate) fn new(
+        gateway: &Gateway,
+        hosts: &Hosts,
+        configure: impl Fn(&mut S3ServiceBuilder),
+    ) -> Self {
+        let builder = || {
+            let mut builder = S3ServiceBuilder::new(gateway.clone());
+            builder.set_validation(Names);
+            if !hosts.is_empty() {
+                builder.set_host(hosts.clone());
+            }
+            builder
+        };
+        let mut behind = builder();
         behind.set_auth(normalize::Authenticated);
         behind.set_access(normalize::Authenticated);
-        let mut front = S3ServiceBuilder::new(gateway.clone());
+        let mut front = builder();
         configure(&mut front);
-        front.set_validation(Names);
-        front.set_route(normalize::Normalize::new(behind.build()));
+        front.set_route(normalize::Normalize::new(behind.build(), hosts.clone()));
         Self(front.build())
     }
 

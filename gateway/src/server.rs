@@ -232,12 +232,9 @@ fn http(
             owner: credentials.owner(),
         },
     );
-    let service = s3::Service::new(&gateway, |builder| {
+    let service = s3::Service::new(&gateway, &hosts, |builder| {
         builder.set_auth(KeyAuth(Arc::clone(credentials)));
         builder.set_access(KeyHolders);
-        if !hosts.is_empty() {
-            builder.set_host(hosts.clone());
-        }
     });
     let ids = RequestIds::new();
     let host_id = HeaderValue::from_str(&ids.next())

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPIRES, HeaderName, HeaderValue, IF_MATCH,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, EXPIRES, HOST, HeaderName, HeaderValue, IF_MATCH,
     IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
 use http::{Extensions, HeaderMap, Method, Uri};
@@ -25,6 +25,8 @@ use s3s::{Body, HttpRequest, S3ErrorCode, S3Request, S3Response, S3Result, Trail
 
 use super::request::{Original, Trailers, XmlBody};
 use super::{checksum, error};
+use crate::context::RequestContext;
+use crate::host::Hosts;
 
 mod query;
 
@@ -33,7 +35,7 @@ mod query;
 const MAX_XML: usize = 4 * 1024 * 1024;
 
 /// Headers that the operations read themselves and s3s parses more strictly than S3 does.
-const STRICT: [HeaderName; 13] = [
+const STRICT: [HeaderName; 14] = [
     RANGE,
     IF_MATCH,
     IF_NONE_MATCH,
@@ -45,6 +47,7 @@ const STRICT: [HeaderName; 13] = [
     HeaderName::from_static("x-amz-copy-source-if-modified-since"),
     HeaderName::from_static("x-amz-copy-source-if-unmodified-since"),
     HeaderName::from_static("x-amz-if-match-last-modified-time"),
+    HeaderName::from_static("x-amz-if-match-initiated-time"),
     HeaderName::from_static("x-amz-mp-object-size"),
     HeaderName::from_static("x-amz-object-lock-retain-until-date"),
 ];
@@ -57,12 +60,13 @@ const OBJECT_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amz-object-attr
 /// Hands requests to the service behind.
 pub(crate) struct Normalize {
     behind: S3Service,
+    hosts: Hosts,
 }
 
 impl Normalize {
-    /// `behind` must not authenticate.
-    pub(crate) fn new(behind: S3Service) -> Self {
-        Self { behind }
+    /// `behind` must not authenticate; `hosts` are the virtual hosts of both services.
+    pub(crate) fn new(behind: S3Service, hosts: Hosts) -> Self {
+        Self { behind, hosts }
     }
 }
 
@@ -75,7 +79,12 @@ impl S3Route for Normalize {
         headers: &HeaderMap,
         _: &mut Extensions,
     ) -> bool {
-        !is_plain(method, uri, headers)
+        !is_plain(
+            method,
+            names_object(&self.hosts, uri, headers),
+            uri,
+            headers,
+        )
     }
 
     async fn check_access(&self, request: &mut S3Request<Body>) -> S3Result<()> {
@@ -86,7 +95,8 @@ impl S3Route for Normalize {
     }
 
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        let request = normalize(request).await?;
+        let names_object = names_object(&self.hosts, &request.uri, &request.headers);
+        let request = normalize(request, names_object).await?;
         let response = self.behind.call(request).await.map_err(|failure| {
             let source: s3s::StdError = failure.into();
             error::internal(source)
@@ -103,7 +113,7 @@ impl S3Route for Normalize {
 
 /// Whether s3s reads the request as S3 does. This is on the path of every request: plain puts,
 /// gets and deletes must come out of it quickly.
-fn is_plain(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+fn is_plain(method: &Method, names_object: bool, uri: &Uri, headers: &HeaderMap) -> bool {
     let query_is_plain = uri.query().is_none_or(|query| {
         query.is_empty()
             || query.starts_with("x-id=") && !query.contains('&')
@@ -113,11 +123,6 @@ fn is_plain(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     if !query_is_plain || method == Method::POST {
         return false;
     }
-    let path = uri.path();
-    let names_object = path
-        .get(1..)
-        .and_then(|path| path.split_once('/'))
-        .is_some_and(|(_, key)| !key.is_empty());
     if method == Method::PUT && !names_object {
         return false;
     }
@@ -147,7 +152,7 @@ fn is_plain_header(name: &HeaderName, value: &HeaderValue) -> bool {
 }
 
 /// Makes the request that the service behind gets.
-async fn normalize(request: S3Request<Body>) -> S3Result<HttpRequest> {
+async fn normalize(request: S3Request<Body>, names_object: bool) -> S3Result<HttpRequest> {
     let S3Request {
         input: mut body,
         method,
@@ -158,12 +163,20 @@ async fn normalize(request: S3Request<Body>) -> S3Result<HttpRequest> {
         ..
     } = request;
     query::check(uri.query().unwrap_or_default())?;
+    query::check_operation(&method, names_object, uri.query().unwrap_or_default())?;
+    if headers.contains_key(&COPY_SOURCE) && method != Method::PUT {
+        return Err(error::invalid_argument(
+            COPY_SOURCE.as_str(),
+            "",
+            "You can only specify a copy source header for copy requests.",
+        ));
+    }
     let mut stripped = strip(&headers)?;
     let mut extensions = extensions;
     if let Some(trailers) = &trailing_headers {
         extensions.insert(Trailers(trailers.clone()));
     }
-    if has_xml_body(&method, &uri) {
+    if has_xml_body(&method, names_object, &uri) {
         let xml = read_xml(body, &headers, trailing_headers.as_ref()).await?;
         stripped.insert(CONTENT_LENGTH, HeaderValue::from(xml.len()));
         body = Body::from(xml.clone());
@@ -217,15 +230,25 @@ fn strip(headers: &HeaderMap) -> S3Result<HeaderMap> {
     Ok(stripped)
 }
 
+/// Whether the request is about an object.
+fn names_object(hosts: &Hosts, uri: &Uri, headers: &HeaderMap) -> bool {
+    let path = uri.path().get(1..).unwrap_or_default();
+    if !hosts.is_empty()
+        && let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok())
+        && hosts.bucket(host).is_some()
+    {
+        return !path.is_empty();
+    }
+    path.split_once('/').is_some_and(|(_, key)| !key.is_empty())
+}
+
 /// Operations whose body is XML, as s3s decides it.
-fn has_xml_body(method: &Method, uri: &Uri) -> bool {
+fn has_xml_body(method: &Method, names_object: bool, uri: &Uri) -> bool {
     let query = uri.query().unwrap_or_default();
     let has = |wanted: &str| query::names(query).any(|name| name == wanted);
     match *method {
         Method::POST => !has("uploads"),
         Method::PUT => {
-            let path = uri.path().get(1..).unwrap_or_default();
-            let names_object = path.split_once('/').is_some_and(|(_, key)| !key.is_empty());
             !names_object
                 || ["acl", "legal-hold", "retention", "tagging"]
                     .iter()
@@ -278,7 +301,8 @@ impl S3Auth for Authenticated {
 
 #[async_trait::async_trait]
 impl S3Access for Authenticated {
-    async fn check(&self, _: &mut S3AccessContext<'_>) -> S3Result<()> {
+    async fn check(&self, access: &mut S3AccessContext<'_>) -> S3Result<()> {
+        RequestContext::with(|context| context.set_operation(access.s3_op().name()));
         Ok(())
     }
 }

@@ -28,6 +28,8 @@ enum Spec {
 pub(crate) fn select(header: &str, size: u64) -> Selection {
     match parse(header) {
         None => Selection::Whole,
+        // The last bytes of an empty object are all of it; there is no 206 without a byte.
+        Some(Spec::Suffix(1..)) if size == 0 => Selection::Whole,
         Some(Spec::Suffix(length)) => span(size.saturating_sub(length), size, size),
         Some(Spec::From(first, last)) => {
             let end = last.map_or(size, |last| last.saturating_add(1).min(size));
@@ -114,7 +116,7 @@ mod tests {
             ("bytes=10-10", 10),
             ("bytes=-0", 10),
             ("bytes=0-", 0),
-            ("bytes=-5", 0),
+            ("bytes=-0", 0),
             ("bytes=99999999999999999999999-", 10),
         ] {
             assert_eq!(select(header, size), Selection::Unsatisfiable, "{header}");
@@ -140,6 +142,7 @@ mod tests {
         ] {
             assert_eq!(select(header, 100), Selection::Whole, "{header}");
         }
+        assert_eq!(select("bytes=-5", 0), Selection::Whole);
     }
 
     #[test]

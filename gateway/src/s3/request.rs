@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use filestore_common::{BucketName, ObjectKey};
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, TrailingHeaders};
 
 use super::error::{self, invalid_argument, invalid_request};
@@ -205,18 +205,38 @@ pub(crate) fn check_new_object(headers: &HeaderMap) -> S3Result<()> {
 /// ACLs do not exist here (S3's `BucketOwnerEnforced`): only those that say so are accepted.
 ///
 /// # Errors
-/// `AccessControlListNotSupported`.
+/// `AccessControlListNotSupported`; `InvalidArgument` for a canned ACL that S3 does not know.
 pub(crate) fn check_acl(headers: &HeaderMap) -> S3Result<()> {
-    let canned = headers.get("x-amz-acl").is_none_or(|acl| {
-        [&b""[..], b"private", b"bucket-owner-full-control"].contains(&acl.as_bytes())
-    });
+    if harmless_acl(headers)? {
+        Ok(())
+    } else {
+        Err(acl_not_supported())
+    }
+}
+
+/// Whether an ACL says no more than that the owner may do everything.
+///
+/// # Errors
+/// `InvalidArgument` for a canned ACL that S3 does not know.
+pub(crate) fn harmless_acl(headers: &HeaderMap) -> S3Result<bool> {
     let granted = headers
         .keys()
         .any(|name| name.as_str().starts_with("x-amz-grant-"));
-    if canned && !granted {
-        return Ok(());
-    }
-    Err(acl_not_supported())
+    let canned = headers.get("x-amz-acl").map(HeaderValue::as_bytes);
+    let canned = match canned.unwrap_or_default() {
+        b"" | b"private" | b"bucket-owner-full-control" => true,
+        b"public-read"
+        | b"public-read-write"
+        | b"authenticated-read"
+        | b"aws-exec-read"
+        | b"bucket-owner-read"
+        | b"log-delivery-write" => false,
+        other => {
+            let other = String::from_utf8_lossy(other);
+            return Err(invalid_argument("x-amz-acl", &other, ""));
+        }
+    };
+    Ok(canned && !granted)
 }
 
 /// `AccessControlListNotSupported`.
@@ -259,7 +279,6 @@ fn check_object_lock(headers: &HeaderMap) -> S3Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn with(name: &'static str, value: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(
@@ -292,6 +311,7 @@ mod tests {
             ),
             ("x-amz-storage-class", "COLD", "InvalidStorageClass"),
             ("x-amz-acl", "public-read", "AccessControlListNotSupported"),
+            ("x-amz-acl", "mine", "InvalidArgument"),
             ("x-amz-grant-read", "id=1", "AccessControlListNotSupported"),
             ("x-amz-object-lock-mode", "GOVERNANCE", "InvalidArgument"),
             ("x-amz-object-lock-legal-hold", "ON", "InvalidRequest"),

@@ -1,6 +1,7 @@
 //! Error replies on their way out: S3's text where the code came without one, the details of the
 //! error, resource and request id in the body, and no body at all on 304.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -16,6 +17,12 @@ const DETAIL: HeaderName = HeaderName::from_static("x-filestore-error-detail");
 
 /// Carries a status to [`finish`]: the library knows one successful status per operation.
 const STATUS: HeaderName = HeaderName::from_static("x-filestore-status");
+
+/// What s3s says of requests that are no operation of S3, with 501 where S3 says 405.
+const UNKNOWN_OPERATION: &str = "<Message>Unknown operation</Message>";
+
+/// End of what s3s says of operations that are not here, where S3 always says the same.
+const NOT_IMPLEMENTED_YET: &str = " is not implemented yet";
 
 /// Gives a successful reply another status than its operation usually has.
 pub(crate) fn with_status<T>(mut reply: S3Response<T>, status: StatusCode) -> S3Response<T> {
@@ -68,7 +75,12 @@ pub(crate) fn finish(response: &mut HttpResponse, resource: &str, request_id: &s
     let Ok(text) = std::str::from_utf8(&body) else {
         return;
     };
-    if let Some(complete) = complete(text, &details, resource, request_id) {
+    let mut text = Cow::Borrowed(text);
+    if text.contains(UNKNOWN_OPERATION) {
+        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        text = Cow::Borrowed("<Code>MethodNotAllowed</Code>");
+    }
+    if let Some(complete) = complete(&text, &details, resource, request_id) {
         response.headers_mut().remove(CONTENT_LENGTH);
         response
             .headers_mut()
@@ -105,13 +117,11 @@ fn complete(
         let _ = write!(out, "<{name}>{escaped}</{name}>");
     };
     put("Code", code);
-    match element(body, "Message") {
-        Some(message) => put("Message", message),
-        None => {
-            if let Some(message) = standard_message(code) {
-                put("Message", &escape(message));
-            }
-        }
+    let message = element(body, "Message").filter(|text| !text.ends_with(NOT_IMPLEMENTED_YET));
+    match (message, standard_message(code)) {
+        (Some(message), _) => put("Message", message),
+        (None, Some(message)) => put("Message", &escape(message)),
+        (None, None) => {}
     }
     for (name, value) in details {
         put(name, &escape(value));

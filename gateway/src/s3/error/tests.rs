@@ -126,3 +126,19 @@ fn body_failures_are_told_apart() {
         Some(StatusCode::BAD_REQUEST)
     );
 }
+
+#[test]
+fn what_s3s_says_of_other_requests_is_put_in_the_words_of_s3() {
+    let error = S3Error::with_message(S3ErrorCode::NotImplemented, "Unknown operation");
+    let (status, body) = finished(error);
+    assert_eq!(status, 405);
+    assert!(body.contains("<Code>MethodNotAllowed</Code>"), "{body}");
+
+    let text = "PutBucketCors is not implemented yet";
+    let (status, body) = finished(S3Error::with_message(S3ErrorCode::NotImplemented, text));
+    assert_eq!(status, 501);
+    assert!(
+        body.contains("<Message>A header you provided implies"),
+        "{body}"
+    );
+}

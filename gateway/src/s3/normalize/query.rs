@@ -1,10 +1,10 @@
 //! Query strings: which s3s reads as S3 does, what S3 says of the others.
 
-use http::Uri;
+use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
-use s3s::S3Result;
+use s3s::{S3ErrorCode, S3Result};
 
-use crate::s3::error::{self, invalid_argument};
+use crate::s3::error::{self, invalid_argument, invalid_request};
 use crate::s3::request::bad_part_number;
 
 /// Parameters that are numbers.
@@ -67,6 +67,34 @@ pub(super) fn check(query: &str) -> S3Result<()> {
     Ok(())
 }
 
+/// Refuses queries that S3 refuses and s3s takes for another operation.
+///
+/// # Errors
+/// `InvalidArgument`, `InvalidRequest`, `MethodNotAllowed`.
+pub(super) fn check_operation(method: &Method, names_object: bool, query: &str) -> S3Result<()> {
+    if !names_object {
+        return Ok(());
+    }
+    let has = |wanted: &str| names(query).any(|name| name == wanted);
+    match *method {
+        Method::PUT if has("partNumber") && !has("uploadId") => Err(invalid_argument(
+            "partNumber",
+            "partNumber",
+            "This operation does not accept partNumber without uploadId",
+        )),
+        Method::PUT if has("uploadId") && !has("partNumber") => {
+            Err(error::code(S3ErrorCode::MethodNotAllowed))
+        }
+        Method::GET if has("uploads") => Err(invalid_request(
+            "Key is not expected for the GET method ?uploads subresource",
+        )),
+        Method::GET if has("versions") => Err(invalid_request(
+            "There is no such thing as the ?versions sub-resource for a key",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn check_number(name: &str, value: &str) -> S3Result<()> {
     if name == "max-buckets" {
         return match value.parse::<i32>() {
@@ -121,9 +149,9 @@ pub(super) fn without_signature(uri: Uri) -> S3Result<Uri> {
     parts.path_and_query = Some(
         rebuilt
             .parse()
-            .map_err(|_| error::code(s3s::S3ErrorCode::InvalidURI))?,
+            .map_err(|_| error::code(S3ErrorCode::InvalidURI))?,
     );
-    Uri::from_parts(parts).map_err(|_| error::code(s3s::S3ErrorCode::InvalidURI))
+    Uri::from_parts(parts).map_err(|_| error::code(S3ErrorCode::InvalidURI))
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
 }
 
 fn plain(method: Method, uri: &str, pairs: &[(&'static str, &[u8])]) -> bool {
-    is_plain(&method, &uri.parse().unwrap(), &headers(pairs))
+    let (uri, headers) = (uri.parse().unwrap(), headers(pairs));
+    let names_object = names_object(&Hosts::default(), &uri, &headers);
+    is_plain(&method, names_object, &uri, &headers)
 }
 
 #[test]
@@ -91,11 +93,10 @@ fn bodies_that_are_xml() {
         (Method::PUT, "/b/k", false),
         (Method::GET, "/b?acl", false),
     ] {
-        assert_eq!(
-            has_xml_body(&method, &uri.parse().unwrap()),
-            xml,
-            "{method} {uri}"
-        );
+        let parsed = uri.parse().unwrap();
+        let names_object = names_object(&Hosts::default(), &parsed, &HeaderMap::new());
+        let got = has_xml_body(&method, names_object, &parsed);
+        assert_eq!(got, xml, "{method} {uri}");
     }
 }
 
@@ -116,5 +117,21 @@ async fn xml_bodies_are_checked_against_their_digests() {
         ("x-amz-checksum-crc32", b"AAAAAA==", "BadDigest"),
     ] {
         assert_eq!(read(name, value).await.unwrap_err(), code);
+    }
+}
+
+#[test]
+fn virtual_hosts_name_the_bucket() {
+    let hosts = Hosts::new(&["s3.test".to_owned()]);
+    for (host, uri, object) in [
+        ("b.s3.test:9000", "/k", true),
+        ("b.s3.test", "/", false),
+        ("s3.test", "/b", false),
+        ("s3.test", "/b/k", true),
+        ("127.0.0.1:9000", "/b/", false),
+    ] {
+        let headers = headers(&[("host", host.as_bytes())]);
+        let got = names_object(&hosts, &uri.parse().unwrap(), &headers);
+        assert_eq!(got, object, "{host} {uri}");
     }
 }

@@ -16,7 +16,12 @@ pub(super) async fn create(
     gateway: &Gateway,
     request: S3Request<CreateBucketInput>,
 ) -> S3Result<S3Response<CreateBucketOutput>> {
-    request::check_acl(request::headers(&request))?;
+    if !request::harmless_acl(request::headers(&request))? {
+        return Err(S3Error::with_message(
+            S3ErrorCode::InvalidBucketAclWithObjectOwnership,
+            "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
+        ));
+    }
     let tag_set = request
         .extensions
         .get::<request::XmlBody>()

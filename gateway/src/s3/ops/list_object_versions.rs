@@ -32,7 +32,8 @@ pub(super) async fn list_object_versions(
         prefix: input.prefix.unwrap_or_default(),
         delimiter: non_empty(input.delimiter),
         after: key_marker,
-        max_keys: page_size("max-keys", input.max_keys)?,
+        max_keys: page_size("max-keys", input.max_keys)
+            .map_err(|_| invalid_argument("maxKeys", "", "max-keys cannot be negative"))?,
     };
     let page = question.ask(gateway).await?;
     let encoding = question.encoding(input.encoding_type.as_ref(), &page)?;

@@ -1,11 +1,12 @@
 //! UploadPart.
 
+use filestore_common::{ChecksumAlgorithm, ChecksumKind};
 use s3s::dto::{UploadPartInput, UploadPartOutput};
 use s3s::{S3Request, S3Response, S3Result};
 
 use super::receive::{MAX_PUT, Promise, Received};
 use crate::io;
-use crate::s3::checksum::{name, put_checksum};
+use crate::s3::checksum::{Announced, name, put_checksum};
 use crate::s3::error::invalid_request;
 use crate::s3::{Gateway, request};
 
@@ -31,16 +32,8 @@ pub(super) async fn upload_part(
             Ok((staged, upload.spec.checksum))
         })
         .await?;
+    check_declared(declared, promise.checksum.as_ref())?;
     let declared = declared.map(|(algorithm, _)| algorithm);
-    if let (Some(declared), Some(sent)) = (declared, &promise.checksum)
-        && declared != sent.algorithm
-    {
-        return Err(invalid_request(format!(
-            "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
-            name(declared).to_lowercase(),
-            name(sent.algorithm).to_lowercase()
-        )));
-    }
     let Received {
         staged,
         digests,
@@ -66,4 +59,23 @@ pub(super) async fn upload_part(
         put_checksum!(output, checksum);
     }
     Ok(S3Response::new(output))
+}
+
+/// A part carries the checksum that its upload declared. The checksum of the whole can be computed
+/// from what the server computes for parts without one, a composite one is made of the client's.
+fn check_declared(
+    declared: Option<(ChecksumAlgorithm, ChecksumKind)>,
+    sent: Option<&Announced>,
+) -> S3Result<()> {
+    let (expected, actual) = match (declared, sent) {
+        (Some((declared, _)), Some(sent)) if declared != sent.algorithm => {
+            (declared, name(sent.algorithm))
+        }
+        (Some((declared, ChecksumKind::Composite)), None) => (declared, "null"),
+        _ => return Ok(()),
+    };
+    Err(invalid_request(format!(
+        "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {actual}",
+        name(expected)
+    )))
 }

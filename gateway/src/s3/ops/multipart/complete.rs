@@ -1,15 +1,15 @@
 //! CompleteMultipartUpload.
 
 use filestore_common::digest::multipart_etag_of;
-use filestore_common::{BucketName, Checksum, ChecksumKind, ETag, ObjectKey};
+use filestore_common::{BucketName, Checksum, ChecksumAlgorithm, ChecksumKind, ETag, ObjectKey};
 use filestore_store::{CompleteOptions, CompletedPart};
 use http::HeaderMap;
 use http::header::HOST;
 use s3s::dto::{self, CompleteMultipartUploadInput, CompleteMultipartUploadOutput};
-use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::s3::checksum::{
-    kind_dto, kind_name, parse_algorithm, put_checksum, take_checksum, well_formed,
+    kind_dto, kind_name, name, parse_algorithm, put_checksum, take_checksum, well_formed,
 };
 use crate::s3::conditions::write_precondition;
 use crate::s3::error::{self, invalid_argument, invalid_request};
@@ -41,7 +41,7 @@ pub(in crate::s3::ops) async fn complete(
     let parts = parts(input.multipart_upload)?;
     let bucket = request::bucket(&input.bucket)?;
     let key = request::key(input.key)?;
-    let name = key.as_str().to_owned();
+    let key_name = key.as_str().to_owned();
     let upload_id = input.upload_id;
     let completion = Completion {
         bucket,
@@ -57,7 +57,7 @@ pub(in crate::s3::ops) async fn complete(
     let mut output = CompleteMultipartUploadOutput {
         bucket: Some(input.bucket),
         e_tag: Some(dto::ETag::Strong(info.meta.etag.as_str().to_owned())),
-        key: Some(listing::xml_name(name)),
+        key: Some(listing::xml_name(key_name)),
         location: Some(location),
         ..CompleteMultipartUploadOutput::default()
     };
@@ -76,16 +76,14 @@ struct Completion {
     parts: Vec<CompletedPart>,
     options: CompleteOptions,
     /// Algorithm and value of the whole object's checksum.
-    announced: Option<(filestore_common::ChecksumAlgorithm, String)>,
+    announced: Option<(ChecksumAlgorithm, String)>,
     kind: Option<ChecksumKind>,
     imported: Option<ETag>,
 }
 
 impl Completion {
     async fn run(mut self, gateway: &Gateway) -> S3Result<filestore_common::ObjectInfo> {
-        if self.announced.is_some() || self.kind.is_some() {
-            self.check_kind(gateway).await?;
-        }
+        self.check_checksums(gateway).await?;
         if let Some(imported) = &self.imported
             && multipart_etag_of(self.parts.iter().map(|part| &part.etag)).as_ref()
                 != Some(imported)
@@ -118,17 +116,26 @@ impl Completion {
         })
     }
 
-    /// The request must use the upload's type of checksum.
-    async fn check_kind(&mut self, gateway: &Gateway) -> S3Result<()> {
+    /// The request must use the checksums that the upload declared.
+    async fn check_checksums(&mut self, gateway: &Gateway) -> S3Result<()> {
         let (bucket, key, id) = (
             self.bucket.clone(),
             self.key.clone(),
             self.upload_id.clone(),
         );
-        let upload = gateway
+        let looked_up = gateway
             .short(move |store| store.upload(&bucket, &key, &id))
-            .await?;
-        let Some((algorithm, kind)) = upload.spec.checksum else {
+            .await;
+        let declared = match looked_up {
+            Ok(upload) => upload.spec.checksum,
+            // Completed before: whether this is a repetition is the store's to say.
+            Err(error) if *error.code() == S3ErrorCode::NoSuchUpload => None,
+            Err(error) => return Err(error),
+        };
+        let Some((algorithm, kind)) = declared else {
+            for part in &mut self.parts {
+                part.checksum = None;
+            }
             return Ok(());
         };
         if self.kind.is_some_and(|asked| asked != kind) {
@@ -136,6 +143,9 @@ impl Completion {
                 "The upload was created using the {} checksum mode. The complete request must use the same checksum mode.",
                 kind_name(kind)
             )));
+        }
+        for part in &self.parts {
+            check_part(part, algorithm, kind)?;
         }
         if let Some((announced, value)) = self.announced.take()
             && announced == algorithm
@@ -150,10 +160,31 @@ impl Completion {
     }
 }
 
+fn check_part(
+    part: &CompletedPart,
+    algorithm: ChecksumAlgorithm,
+    kind: ChecksumKind,
+) -> S3Result<()> {
+    match &part.checksum {
+        Some(checksum) if checksum.algorithm != algorithm => Err(S3Error::with_message(
+            S3ErrorCode::BadDigest,
+            format!(
+                "The {} you specified for part {} did not match what we received.",
+                name(checksum.algorithm).to_lowercase(),
+                part.number
+            ),
+        )),
+        None if kind == ChecksumKind::Composite => Err(invalid_request(format!(
+            "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {} in the request.",
+            name(algorithm).to_lowercase(),
+            part.number
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// `x-amz-checksum-*` of the whole object; composite values end in `-N`.
-fn object_checksum(
-    headers: &HeaderMap,
-) -> S3Result<Option<(filestore_common::ChecksumAlgorithm, String)>> {
+fn object_checksum(headers: &HeaderMap) -> S3Result<Option<(ChecksumAlgorithm, String)>> {
     let mut found = None;
     for (name, value) in headers {
         let Some(algorithm) = name.as_str().strip_prefix("x-amz-checksum-") else {
@@ -224,7 +255,9 @@ fn parts(upload: Option<dto::CompletedMultipartUpload>) -> S3Result<Vec<Complete
 }
 
 fn part(mut part: dto::CompletedPart) -> S3Result<CompletedPart> {
-    let number = part.part_number.unwrap_or(0);
+    let Some(number) = part.part_number else {
+        return Err(error::code(S3ErrorCode::MalformedXML));
+    };
     let number = u32::try_from(number)
         .ok()
         .filter(|number| *number >= 1)
