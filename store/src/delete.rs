@@ -46,7 +46,7 @@ impl Volume {
         }
         drop((guard, between_processes));
         if let Some((parent, path)) = from_tree {
-            self.settle_removal(bucket, parent, &path)?;
+            self.settle_removal(bucket, &parent, &path)?;
         } else if !from_overflow {
             self.bucket_dir(bucket)?;
         }
@@ -116,12 +116,12 @@ impl Volume {
 
     /// Removes the directories that a delete in `parent` (at `path` in the bucket) left empty and
     /// flushes what remains.
-    fn settle_removal(&self, bucket: &BucketName, parent: Dir, path: &str) -> Result<()> {
-        let survivor = self.prune(bucket, &parent, path)?;
+    fn settle_removal(&self, bucket: &BucketName, parent: &Dir, path: &str) -> Result<()> {
+        let survivor = self.prune(bucket, parent, path)?;
         if let Some(survivor) = survivor {
             return self.flush.directory(&survivor);
         }
-        self.flush.directory(&parent)?;
+        self.flush.directory(parent)?;
         if !self.flush.is_durable() {
             return Ok(());
         }

@@ -173,13 +173,13 @@ impl Dir {
             if component == ".." {
                 return Err(Errno::XDEV);
             }
-            let from = at.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+            let from = at.as_ref().map_or_else(|| self.fd.as_fd(), AsFd::as_fd);
             at = Some(rustix::fs::openat(from, component, step, Mode::empty())?);
         }
         if name == ".." {
             return Err(Errno::XDEV);
         }
-        let from = at.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        let from = at.as_ref().map_or_else(|| self.fd.as_fd(), AsFd::as_fd);
         if flags.contains(OFlags::TMPFILE) {
             // O_TMPFILE with O_NOFOLLOW still names a directory: step into it first.
             let inside = rustix::fs::openat(from, name, step, Mode::empty())?;

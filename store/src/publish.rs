@@ -147,7 +147,7 @@ impl Volume {
         let placed = match self.place(finished, new, location) {
             Ok(placed) => placed,
             Err(error) => {
-                self.abandon(intent);
+                self.abandon(&intent);
                 return Err(error);
             }
         };

@@ -142,7 +142,7 @@ impl Volume {
             hash,
         };
         if let Err(error) = self.flush.directory(&self.intents) {
-            self.abandon(intent);
+            self.abandon(&intent);
             return Err(error);
         }
         Ok(intent)
@@ -154,7 +154,7 @@ impl Volume {
     }
 
     /// Forgets an intent whose data did not get its name.
-    pub(crate) fn abandon(&self, intent: Intent) {
+    pub(crate) fn abandon(&self, intent: &Intent) {
         if let Err(error) = self.intents.remove_file(&intent.name) {
             tracing::warn!(%error, "remove an intent");
         }
@@ -174,15 +174,10 @@ impl Volume {
     fn settle(&self, name: &str, bucket: &BucketName, hash: &str) -> Result<()> {
         let io = |error| Error::io("settle a record", error);
         let parent = self.meta.open_or_make_dir(bucket.as_str()).map_err(io)?;
-        let shard = match parent.open_dir(&hash[..2]) {
-            Ok(shard) => shard,
-            Err(_) => {
-                let shard = parent.open_or_make_dir(&hash[..2]).map_err(io)?;
-                self.flush.directory(&parent)?;
-                self.flush.directory(&self.meta)?;
-                shard
-            }
-        };
+        let shard = parent.open_or_make_dir(&hash[..2]).map_err(io)?;
+        // Somebody else may have made them just now; flushing what is clean costs little.
+        self.flush.directory(&self.meta)?;
+        self.flush.directory(&parent)?;
         let target = format!("{hash}.json");
         self.intents.rename(name, &shard, &target).map_err(io)?;
         self.flush.directory(&shard)

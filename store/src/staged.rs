@@ -193,14 +193,13 @@ impl StagedFile {
         name: &str,
         temp_dir: impl FnOnce() -> rustix::io::Result<Dir>,
     ) -> rustix::io::Result<()> {
-        let (dir, temp) = match self.temp.take() {
-            Some(named) => named,
-            None => {
-                let dir = temp_dir()?;
-                let temp = layout::temp_name();
-                dir.link(&self.file, &temp)?;
-                (dir, temp)
-            }
+        let (dir, temp) = if let Some(named) = self.temp.take() {
+            named
+        } else {
+            let dir = temp_dir()?;
+            let temp = layout::temp_name();
+            dir.link(&self.file, &temp)?;
+            (dir, temp)
         };
         let outcome = dir.rename(&temp, target, name);
         if outcome.is_err() {

@@ -47,9 +47,9 @@ impl Trash {
             .dir
             .entries()
             .map_err(|e| Error::io("list the trash", e))?;
-        entries
-            .into_iter()
-            .for_each(|(name, _)| self.send(Job::Remove(name)));
+        for (name, _) in entries {
+            self.send(Job::Remove(name));
+        }
         Ok(())
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Volume {
     /// Held shared while an object becomes visible, exclusively while a bucket is removed.
     pub(crate) bucket_gate: RwLock<()>,
     /// Keeps the lock of the volume.
-    _lock: File,
+    lock: File,
 }
 
 impl Volume {
@@ -88,7 +88,7 @@ impl Volume {
             trash: Trash::start(trash)?,
             bucket_gate: RwLock::new(()),
             control: claim.control,
-            _lock: claim.lock.file,
+            lock: claim.lock.file,
         };
         if claim.lock.alone {
             sweep::sweep(&volume)?;
@@ -98,7 +98,7 @@ impl Volume {
         }
         marker::adopt(&volume, &base)?;
         if options.access == Access::Shared {
-            lock::share(&volume._lock, path)?;
+            lock::share(&volume.lock, path)?;
         }
         Ok(volume)
     }

@@ -76,7 +76,7 @@ impl Volume {
         let outcome = self.probe_file(&name);
         match self.control.remove_file(&name) {
             Ok(_) => outcome,
-            Err(error) => outcome.and(Err(Error::io("remove the probe file", error))),
+            Err(error) => outcome.and_then(|()| Err(Error::io("remove the probe file", error))),
         }
     }
 

@@ -143,7 +143,7 @@ fn a_volume_of_versitygw_is_taken_as_it_is() {
     let scratch = tempfile::tempdir().unwrap();
     let bucket = scratch.path().join("some-bucket");
     fs::create_dir(&bucket).unwrap();
-    let dir = fs::File::open(&bucket).unwrap();
+    let dir = File::open(&bucket).unwrap();
     crate::attributes::xattr::put(&dir, "acl", b"{}").unwrap();
     let store = Store::open(scratch.path(), &options()).unwrap();
     let names: Vec<_> = store

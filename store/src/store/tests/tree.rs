@@ -301,7 +301,7 @@ fn a_bucket_keeps_its_tags_and_its_date() {
         let before = at.store.head_bucket(&bucket()).unwrap();
         put(&at.store, "k", b"");
         let later = SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
-        fs::File::open(at.path(""))
+        File::open(at.path(""))
             .unwrap()
             .set_modified(later)
             .unwrap();
@@ -405,12 +405,12 @@ fn a_mount_inside_a_bucket_takes_objects_too() {
 fn attributes_are_few_and_those_of_versitygw() {
     let at = Scratch::relaxed(MetadataMode::Xattr);
     put(&at.store, "k", b"x");
-    let set = xattr::read(fs::File::open(at.path("k")).unwrap()).unwrap();
+    let set = xattr::read(File::open(at.path("k")).unwrap()).unwrap();
     let mut names: Vec<_> = set.iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     assert_eq!(names, ["content-type", "etag"]);
     assert_eq!(set.text("etag"), Some("\"ex\""));
-    let acl = xattr::get(fs::File::open(at.path("")).unwrap(), "acl").unwrap();
+    let acl = xattr::get(File::open(at.path("")).unwrap(), "acl").unwrap();
     let expected = br#"{"Owner":"owner","Grantees":[{"Permission":"FULL_CONTROL","Access":"owner","Type":"CanonicalUser"}]}"#;
     assert_eq!(acl.as_deref(), Some(&expected[..]));
 }
