@@ -181,7 +181,8 @@ impl Checking {
 /// chunk is held back until that is known. `name` is `bucket/key`.
 pub fn checked(object: Object, name: &str) -> Object {
     let state = Checking {
-        body: object.body,
+        // Asked once more after its end, for the chunk held back.
+        body: object.body.fuse().boxed(),
         held: None,
         hasher: Some(ETagHasher::new(&object.info)),
         received: 0,

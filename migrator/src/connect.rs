@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::s3::Patience;
 use crate::source::Source;
+use crate::source::drive::DriveSource;
 use crate::source::s3::S3Source;
 use crate::source::volume::VolumeSource;
 use crate::target::Target;
@@ -34,13 +35,7 @@ pub async fn source(endpoint: &Endpoint, patience: &Patience) -> Result<Arc<dyn 
         Location::Http { .. } => Arc::new(S3Source::new(endpoint, patience.clone())?),
         Location::MinioDrive(path) => {
             present(path)?;
-            let object = path.display().to_string();
-            return Err(Error::new(
-                Kind::Refused,
-                "open",
-                object,
-                "drives are not read yet",
-            ));
+            Arc::new(DriveSource::open(path).await?)
         }
         Location::Volume(path) => {
             present(path)?;

@@ -28,6 +28,7 @@ mod xl_meta;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use filestore_common::{BucketName, ObjectKey};
 
@@ -134,9 +135,14 @@ impl Drive {
         names.into_iter().map(|name| self.bucket(name)).collect()
     }
 
-    fn bucket(&self, name: BucketName) -> Result<DriveBucket> {
+    /// One bucket with its settings.
+    ///
+    /// # Errors
+    /// As [`Drive::buckets`].
+    pub fn bucket(&self, name: BucketName) -> Result<DriveBucket> {
         let dir = format!(".minio.sys/buckets/{name}");
-        let mut bucket = DriveBucket::new(name);
+        let changed = self.root.dir_modified(name.as_str())?;
+        let mut bucket = DriveBucket::new(name, changed.unwrap_or(SystemTime::UNIX_EPOCH));
         match self.small_object(&format!("{dir}/.metadata.bin")) {
             Ok(Some(body)) => {
                 if let Err(damage) = bucket.add_settings(&body) {

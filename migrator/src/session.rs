@@ -231,6 +231,7 @@ impl<'a> Session<'a> {
     pub(crate) async fn settle(&self, mode: Mode) -> Result<(Report, Findings)> {
         let run_id = self.run_id();
         let manifest = self.state.as_ref().map(|state| state.manifest(&run_id));
+        let still = self.ends.source.still().await?;
         let mut total: Option<Report> = None;
         for round in 1.. {
             phase(&*self.ends.progress, Phase::Final, None, None);
@@ -249,6 +250,12 @@ impl<'a> Session<'a> {
                 manifest: manifest.as_deref(),
             };
             let findings = verify::verify(&self.ends, mode, &outputs).await?;
+            if findings.differences() == 0 && self.ends.source.still().await? != still {
+                let location = self.identity.location.clone();
+                let problem = "changed during the final pass: somebody writes to it";
+                return Err(Error::new(Kind::Refused, "read", location, problem)
+                    .with_cure("stop the legacy store first"));
+            }
             if findings.differences() == 0 || report.failed > 0 || round >= ROUNDS {
                 return Ok((report, findings));
             }

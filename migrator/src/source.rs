@@ -1,5 +1,6 @@
 //! Where objects come from.
 
+pub mod drive;
 pub mod s3;
 pub mod volume;
 
@@ -69,6 +70,10 @@ pub enum Reason {
     Unsupported,
     /// A name that S3 or the target does not take.
     Unnameable,
+    /// Metadata of an object that has no place on the target: `bucket/key: names`.
+    Metadata,
+    /// Files in the store's directories that belong to no object.
+    Strays,
 }
 
 impl Reason {
@@ -86,6 +91,8 @@ impl Reason {
             Self::Damaged => "damaged",
             Self::Unsupported => "unsupported",
             Self::Unnameable => "unnameable",
+            Self::Metadata => "metadata",
+            Self::Strays => "strays",
         }
     }
 
@@ -248,6 +255,16 @@ pub trait Source: Send + Sync + Debug {
     /// # Errors
     /// Anything but a clear answer.
     async fn head(&self, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>>;
+
+    /// Whether nobody writes to the store, where that shows without asking it: a text that stays
+    /// the same as long as nothing changes. `None` where nothing can be said (any store that
+    /// serves clients). May take a while.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Refused`] when somebody writes.
+    async fn still(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
 
     /// Directories on this machine that the store lives in, to prove that the target is not in
     /// them.

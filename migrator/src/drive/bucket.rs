@@ -14,8 +14,8 @@ use super::msgp::Msgp;
 pub struct DriveBucket {
     /// Name.
     pub name: BucketName,
-    /// Creation date; `None` when the settings are gone or unreadable.
-    pub created: Option<SystemTime>,
+    /// Creation date; when the settings are gone or unreadable, when its directory last changed.
+    pub created: SystemTime,
     /// Tags; empty when there are none.
     pub tags: Tags,
     /// Settings that were made and do not travel, by their S3 name (`policy`, `lifecycle`, …).
@@ -52,10 +52,10 @@ pub(super) const OLD_FILES: [(&str, &str); 8] = [
 ];
 
 impl DriveBucket {
-    pub(super) fn new(name: BucketName) -> Self {
+    pub(super) fn new(name: BucketName, created: SystemTime) -> Self {
         Self {
             name,
-            created: None,
+            created,
             tags: Tags::new(),
             settings: Vec::new(),
             damage: None,
@@ -69,7 +69,7 @@ impl DriveBucket {
         };
         Msgp::new(map).map(|field, value| {
             match field {
-                b"Created" => self.created = date(value.time()?),
+                b"Created" => self.created = date(value.time()?).unwrap_or(self.created),
                 b"LockEnabled" => {
                     if value.bool()? {
                         self.add("object lock");
@@ -207,7 +207,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_settings_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut bucket = DriveBucket::new(BucketName::new("abc").unwrap());
+            let mut bucket = DriveBucket::new(BucketName::new("abc").unwrap(), SystemTime::UNIX_EPOCH);
             drop(bucket.add_settings(&[&[1, 0, 1, 0], &bytes[..]].concat()));
             drop(tags(&bytes));
         }

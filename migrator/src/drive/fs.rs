@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
@@ -123,13 +124,16 @@ impl Root {
     }
 
     /// Modification time of a directory; `None` when there is none.
-    pub(super) fn dir_modified(&self, path: &str) -> Result<Option<(i64, i64)>> {
+    pub(super) fn dir_modified(&self, path: &str) -> Result<Option<SystemTime>> {
         match self.open_beneath(path, FLAGS | OFlags::DIRECTORY) {
             Ok(fd) => {
                 let stat =
                     rustix::fs::fstat(&fd).map_err(|errno| self.error("look at", path, errno))?;
-                let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
-                Ok(Some((stat.st_mtime, nanos)))
+                let nanos = Duration::from_nanos(stat.st_mtime_nsec);
+                let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+                Ok(Some(
+                    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + nanos,
+                ))
             }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             Err(errno) => Err(self.error("open", path, errno)),

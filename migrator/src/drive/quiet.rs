@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use filestore_common::BucketName;
 use rustix::fs::FileType;
@@ -35,19 +35,28 @@ const SYSTEM: [&str; 6] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     parts: BTreeMap<String, u64>,
+    /// When one of MinIO's own directories changed last.
+    heartbeat: Option<SystemTime>,
 }
 
 impl Fingerprint {
     /// Looks at `buckets` and, cheaply, at MinIO's own directories.
     pub(super) fn take(root: &Arc<Root>, buckets: &[BucketName]) -> Result<Self> {
         let mut parts = BTreeMap::new();
-        parts.insert(".minio.sys".to_owned(), system(root)?);
+        let (system, heartbeat) = system(root)?;
+        parts.insert(".minio.sys".to_owned(), system);
         for bucket in buckets {
             let mut digest = Xxh64::new(0);
             tree(root, bucket.as_str(), &mut digest)?;
             parts.insert(bucket.to_string(), digest.finish());
         }
-        Ok(Self { parts })
+        Ok(Self { parts, heartbeat })
+    }
+
+    /// When one of MinIO's own directories changed last; a running MinIO is never silent for
+    /// longer than [`IDLE_INTERVAL`].
+    pub fn heartbeat(&self) -> Option<SystemTime> {
+        self.heartbeat
     }
 
     /// Names of the buckets (and `.minio.sys`) that differ from `other`.
@@ -63,10 +72,21 @@ impl Fingerprint {
     }
 }
 
-fn system(root: &Root) -> Result<u64> {
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut all = Xxh64::new(0);
+        self.parts.hash(&mut all);
+        write!(f, "{:016x}", all.finish())
+    }
+}
+
+fn system(root: &Root) -> Result<(u64, Option<SystemTime>)> {
     let mut digest = Xxh64::new(0);
+    let mut heartbeat = None;
     for path in SYSTEM {
-        root.dir_modified(path)?.hash(&mut digest);
+        let modified = root.dir_modified(path)?;
+        modified.hash(&mut digest);
+        heartbeat = heartbeat.max(modified);
     }
     let format = root.open_file(".minio.sys/format.json")?;
     format.map(|(_, stamp)| stamp).hash(&mut digest);
@@ -75,7 +95,7 @@ fn system(root: &Root) -> Result<u64> {
         let path = format!(".minio.sys/multipart/{upload}");
         root.dir_modified(&path)?.hash(&mut digest);
     }
-    Ok(digest.finish())
+    Ok((digest.finish(), heartbeat))
 }
 
 /// Every directory below `top` with its time, and the `xl.meta` in it.

@@ -132,5 +132,5 @@ fn a_tree_without_minio_sys_is_read_only_when_told_to() {
         Error::Format(FormatError::Missing { .. })
     ));
     read_everything(&forced).unwrap();
-    assert_eq!(forced.buckets().unwrap()[0].created, None);
+    assert_eq!(forced.buckets().unwrap().len(), 3);
 }

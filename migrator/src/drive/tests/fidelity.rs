@@ -281,7 +281,7 @@ fn bucket_settings_are_named_and_tags_travel() {
 
     for found in &buckets {
         let expected = timestamp(&manifest["created"][found.name.as_str()]);
-        assert_eq!(found.created.map(seconds), Some(expected));
+        assert_eq!(seconds(found.created), expected);
         assert_eq!(found.damage, None);
     }
     let names: Vec<_> = buckets.iter().map(|found| found.name.as_str()).collect();

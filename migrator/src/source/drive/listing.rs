@@ -1,0 +1,117 @@
+//! The walk over a bucket as a listing.
+
+use std::collections::VecDeque;
+
+use filestore_common::{BucketName, ObjectKey};
+use futures::{StreamExt, stream};
+
+use super::error::{explain, reason};
+use crate::Result;
+use crate::drive::{Content, Drive, DriveObject, Walk, WalkItem, WalkedKey};
+use crate::source::{Entry, Left, Listed, Listing, Reason};
+use crate::volume::blocking;
+
+/// Finds of the walk read at a time.
+const PAGE: usize = 256;
+
+struct Pages {
+    drive: Drive,
+    bucket: BucketName,
+    walk: Option<Walk>,
+    ready: VecDeque<Listed>,
+    ended: bool,
+}
+
+/// All current objects of a bucket, and what of it stays behind.
+pub(super) fn list(drive: Drive, bucket: BucketName) -> Listing {
+    let pages = Pages {
+        drive,
+        bucket,
+        walk: None,
+        ready: VecDeque::new(),
+        ended: false,
+    };
+    stream::try_unfold(pages, |mut pages| async move {
+        loop {
+            if let Some(item) = pages.ready.pop_front() {
+                return Ok(Some((item, pages)));
+            }
+            if pages.ended {
+                return Ok(None);
+            }
+            let bucket = pages.bucket.to_string();
+            pages = blocking("list", &bucket, move || pages.fill()).await?;
+        }
+    })
+    .boxed()
+}
+
+impl Pages {
+    fn fill(mut self) -> Result<Self> {
+        let fail = |error| explain("list", self.bucket.as_str(), error);
+        let walk = match &mut self.walk {
+            Some(walk) => walk,
+            empty => empty.insert(self.drive.walk(&self.bucket, None).map_err(fail)?),
+        };
+        for _ in 0..PAGE {
+            let Some(item) = walk.next().transpose().map_err(fail)? else {
+                self.ended = true;
+                break;
+            };
+            match item {
+                WalkItem::Key(found) => take(&self.bucket, *found, &mut self.ready),
+                WalkItem::Stray(stray) => self.ready.push_back(Listed::Left(Left {
+                    reason: Reason::Strays,
+                    name: stray.to_string(),
+                    count: 1,
+                })),
+            }
+        }
+        Ok(self)
+    }
+}
+
+fn take(bucket: &BucketName, found: WalkedKey, ready: &mut VecDeque<Listed>) {
+    let name = format!("{bucket}/{}", found.key);
+    let mut left = |reason, name, count| {
+        ready.push_back(Listed::Left(Left {
+            reason,
+            name,
+            count,
+        }));
+    };
+    if found.noncurrent > 0 {
+        let versions = found.noncurrent;
+        let bytes = found.noncurrent_bytes;
+        let text = format!("{name} ({versions} versions, {bytes} bytes)");
+        left(Reason::NoncurrentVersions, text, versions);
+    }
+    match found.content {
+        Content::Object(object) => {
+            if object.locked {
+                left(Reason::ObjectLock, name.clone(), 1);
+            }
+            if !object.dropped.is_empty() {
+                let text = format!("{name}: {}", object.dropped.join(", "));
+                left(Reason::Metadata, text, 1);
+            }
+            let hidden = found.hidden_by.is_some();
+            ready.push_back(Listed::Object(entry(found.key, *object, hidden)));
+        }
+        Content::DeleteMarker => left(Reason::DeleteMarkers, name, 1),
+        Content::Unreadable(why) => left(reason(&why), format!("{name}: {why}"), 1),
+        Content::Gone | Content::Nothing => {}
+    }
+}
+
+/// An object as a listing shows it.
+pub(super) fn entry(key: ObjectKey, object: DriveObject, hidden: bool) -> Entry {
+    Entry {
+        key,
+        size: object.size,
+        etag: Some(object.meta.etag.clone()),
+        last_modified: object.last_modified,
+        meta: Some(Box::new(object.meta)),
+        hidden,
+    }
+}
