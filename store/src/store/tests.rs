@@ -3,6 +3,7 @@
 
 mod concurrency;
 mod crash;
+mod kill;
 mod model;
 mod tree;
 
