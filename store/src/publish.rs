@@ -75,15 +75,20 @@ impl Volume {
             .unwrap_or_else(PoisonError::into_inner);
         let guard = self.locks.write(new.bucket, new.key.as_str());
         self.check(new.bucket, new.key, new.precondition)?;
-        let placed = match self.place_directory(&mut finished, new, &location)? {
-            Some(placed) => placed,
+        let to_flush = match self.place_directory(&mut finished, new, &location)? {
+            Some(placed) => Some(placed),
             None if self.mode == MetadataMode::Xattr => {
-                self.place(&mut finished, new, &location)?
+                Some(self.place(&mut finished, new, &location)?)
             }
-            None => self.place_with_record(&mut finished, new, &location)?,
+            None => {
+                self.place_with_record(&mut finished, new, &location)?;
+                None
+            }
         };
         drop((guard, gate, between_processes));
-        self.flush_place(new.bucket, &placed)?;
+        if let Some(placed) = to_flush {
+            self.flush_place(new.bucket, &placed)?;
+        }
         Ok(ObjectInfo {
             size: dir::size(&finished.stat),
             last_modified: dir::mtime(&finished.stat),
@@ -129,13 +134,13 @@ impl Volume {
         Ok(())
     }
 
-    /// As [`Self::place`], with the record that sidecar mode keeps.
+    /// Gives a body its name and, in sidecar mode, its record; flushes both.
     fn place_with_record(
         &self,
         finished: &mut Finished<'_>,
         new: &Publication<'_>,
         location: &Location,
-    ) -> Result<Placed> {
+    ) -> Result<()> {
         let staged = &finished.file.file;
         finished.stat = self.make_distinct(new.bucket, new.key, staged, finished.stat)?;
         let attributes = finished.attributes.clone();
@@ -150,8 +155,7 @@ impl Volume {
         };
         // The record must not outrun its data. If this fails, the intent stays for the next start.
         self.flush_place(new.bucket, &placed)?;
-        self.fulfil(&intent)?;
-        Ok(placed)
+        self.fulfil(&intent)
     }
 
     fn flush_place(&self, bucket: &BucketName, placed: &Placed) -> Result<()> {

@@ -192,6 +192,27 @@ fn a_data_root_names_its_volume() {
 }
 
 #[test]
+fn what_is_mounted_at_a_data_root_is_a_volume_of_its_own() {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path().join("s3");
+    fs::create_dir(&root).unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "tmpfs"])
+        .arg(&root)
+        .stderr(std::process::Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let (volume, _) = options().for_data_root(&root);
+    std::process::Command::new("umount")
+        .arg(&root)
+        .status()
+        .unwrap();
+    assert_eq!(volume, root);
+}
+
+#[test]
 fn a_missing_data_root_is_not_an_empty_store() {
     let scratch = tempfile::tempdir().unwrap();
     drop(Store::open(scratch.path(), &options()).unwrap());
