@@ -16,6 +16,7 @@ use crate::plan::{Plan, loss_names};
 use crate::policy::Pass;
 use crate::s3::Patience;
 use crate::session::{Session, patience, phase, state_of};
+use crate::source::Source;
 use crate::state::new_marker;
 use crate::verify::{self, Findings, Mode, Outputs};
 use crate::{Endpoint, Error, Event, ExitCode, Kind, Phase, Progress, Result, RunOptions};
@@ -85,6 +86,20 @@ pub async fn copy(
 ) -> Result<Outcome> {
     let patience = patience(options, &progress, &cancel);
     let source = connect::source(configured(options)?, &patience).await?;
+    copy_from(source, options, progress, cancel).await
+}
+
+/// [`copy`] from a source that is open already.
+///
+/// # Errors
+/// As [`copy`].
+pub async fn copy_from(
+    source: Arc<dyn Source>,
+    options: &RunOptions,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> Result<Outcome> {
+    let patience = patience(options, &progress, &cancel);
     let mut session = Session::open(options, source, true, &patience).await?;
     let outcome = async {
         session.begin().await?;
@@ -94,7 +109,7 @@ pub async fn copy(
             exit: report.exit(options.accept_loss),
             ending: Ending::Incomplete,
             marker: session.marker.clone(),
-            summary: text::pass(&report),
+            summary: report.to_string(),
         })
     };
     let outcome = outcome.await;
@@ -114,6 +129,21 @@ pub async fn finish(
 ) -> Result<Outcome> {
     let patience = patience(options, &progress, &cancel);
     let source = connect::source(configured(options)?, &patience).await?;
+    finish_from(source, options, mode, progress, cancel).await
+}
+
+/// [`finish`] from a source that is open already.
+///
+/// # Errors
+/// As [`finish`].
+pub async fn finish_from(
+    source: Arc<dyn Source>,
+    options: &RunOptions,
+    mode: Mode,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> Result<Outcome> {
+    let patience = patience(options, &progress, &cancel);
     let mut session = Session::open(options, source, true, &patience).await?;
     let outcome = async {
         session.begin().await?;
@@ -167,25 +197,13 @@ pub async fn run(
     progress: Arc<dyn Progress>,
     cancel: CancellationToken,
 ) -> Result<Outcome> {
-    let marker = match state_of(options) {
-        Some(state) => state.marker()?,
-        None => None,
-    };
     let patience = patience(options, &progress, &cancel);
-    match (&options.from, marker) {
-        (_, Some(marker)) if marker.state == MarkerState::Cutover => {
-            after::run(options, marker, &patience).await
+    match (&options.from, marker(options)?) {
+        (from, Some(marker)) if marker.state == MarkerState::Cutover => {
+            let source = from.as_ref().map(|from| connect::source(from, &patience));
+            after::run(options, marker, &patience, source).await
         }
-        (_, Some(marker))
-            if matches!(
-                marker.state,
-                MarkerState::RollingBack | MarkerState::RolledBack
-            ) =>
-        {
-            let target = options.to.location.to_string();
-            let problem = "was rolled back; the legacy store serves its clients again";
-            Err(Error::new(Kind::Refused, "migrate to", target, problem))
-        }
+        (Some(from), marker) => before(options, from, marker, &patience).await,
         (None, Some(marker)) => {
             let target = options.to.location.to_string();
             let problem = format!(
@@ -201,8 +219,57 @@ pub async fn run(
             marker: None,
             summary: "nothing to migrate: no source is configured".into(),
         }),
-        (Some(from), marker) => before(options, from, marker, &patience).await,
     }
+}
+
+/// [`run`] from a source that is open already.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_from(
+    source: Arc<dyn Source>,
+    options: &RunOptions,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> Result<Outcome> {
+    let patience = patience(options, &progress, &cancel);
+    match marker(options)? {
+        Some(marker) if marker.state == MarkerState::Cutover => {
+            after::run(options, marker, &patience, Some(async { Ok(source) })).await
+        }
+        _ => open_and_take_over(options, source, &patience).await,
+    }
+}
+
+/// The target's marker, unless its migration was rolled back.
+fn marker(options: &RunOptions) -> Result<Option<Marker>> {
+    let marker = match state_of(options) {
+        Some(state) => state.marker()?,
+        None => None,
+    };
+    let rolled_back = |marker: &Marker| {
+        matches!(
+            marker.state,
+            MarkerState::RollingBack | MarkerState::RolledBack
+        )
+    };
+    if marker.as_ref().is_some_and(rolled_back) {
+        let target = options.to.location.to_string();
+        let problem = "was rolled back; the legacy store serves its clients again";
+        return Err(Error::new(Kind::Refused, "migrate to", target, problem));
+    }
+    Ok(marker)
+}
+
+async fn open_and_take_over(
+    options: &RunOptions,
+    source: Arc<dyn Source>,
+    patience: &Patience,
+) -> Result<Outcome> {
+    let mut session = Session::open(options, source, true, patience).await?;
+    let outcome = take_over(&mut session).await;
+    session.close().await;
+    outcome
 }
 
 /// Before cut-over: waits for the source, then takes it over.
@@ -218,10 +285,7 @@ async fn before(
         Presence::Present(source) => source,
         Presence::Absent(why) => return absent(options, from, marker, &why, patience).await,
     };
-    let mut session = Session::open(options, source, true, patience).await?;
-    let outcome = take_over(&mut session).await;
-    session.close().await;
-    outcome
+    open_and_take_over(options, source, patience).await
 }
 
 /// There is no legacy store. Recorded, so that a store that appears later is not copied over what
@@ -336,7 +400,7 @@ async fn conclude(session: &mut Session<'_>, mode: Mode) -> Result<Outcome> {
     } else {
         Ending::Incomplete
     };
-    let mut summary = text::pass(&report);
+    let mut summary = report.to_string();
     summary.push_str(&findings.to_string());
     if ending == Ending::Migrated {
         session.conclude(&findings)?;

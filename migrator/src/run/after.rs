@@ -1,5 +1,6 @@
 //! `run` after cut-over: never destructive, bounded, and never a reason not to serve.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -24,17 +25,21 @@ fn outcome(ending: Ending, marker: Marker, summary: String) -> Outcome {
 }
 
 /// Compares the source with what was carried. Whatever the source does, the gateway may start.
-pub(super) async fn run(
+pub(super) async fn run<F>(
     options: &RunOptions,
     marker: Marker,
     patience: &Patience,
-) -> Result<Outcome> {
+    source: Option<F>,
+) -> Result<Outcome>
+where
+    F: Future<Output = Result<Arc<dyn Source>>>,
+{
     let since = marker.cutover_at.clone().unwrap_or_default();
     let not = |marker: Marker, why: String| {
         let summary = format!("cut over at {since}; the source was not compared again: {why}");
         Ok(outcome(Ending::NotRechecked, marker, summary))
     };
-    let Some(from) = &options.from else {
+    let Some(source) = source else {
         return not(marker, "none is configured".into());
     };
     if marker.source.kind == "adopted" {
@@ -50,15 +55,19 @@ pub(super) async fn run(
         ..patience.clone()
     };
     let opened = async {
-        let source = connect::source(from, &patience).await?;
-        Session::open(options, source, true, &patience).await
+        let source = source.await?;
+        let identity = source.identity().await?;
+        Ok::<_, Error>((source, identity))
     };
-    let mut session = match tokio::time::timeout(options.recheck, opened).await {
-        Ok(Ok(session)) => session,
+    let (source, identity) = match tokio::time::timeout(options.recheck, opened).await {
+        Ok(Ok(opened)) => opened,
         Ok(Err(error)) if error.kind == Kind::Interrupted => return Err(error),
         Ok(Err(error)) => return not(marker, error.to_string()),
         Err(_) => return not(marker, "it did not answer in time".into()),
     };
+    // Not under the time limit: an abandoned attempt would keep the volume from the gateway.
+    let target = connect::target(&options.to, &options.owner, true, &patience).await?;
+    let mut session = Session::with_ends(options, source, target, identity, &patience)?;
     if marker.source.kind == "none" && session.target_is_empty().await? {
         // Started empty, still empty, and the legacy store is there after all.
         session.marker = None;

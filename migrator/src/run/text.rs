@@ -1,55 +1,54 @@
 //! Summaries for people.
 
-use std::fmt::Write as _;
+use std::fmt;
 
 use crate::pass::Report;
 use crate::plan::human;
 
-/// What a pass did. Lines end with a newline.
-pub(super) fn pass(report: &Report) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    drop(writeln!(
-        text,
-        "copied {} new and {} changed objects ({}); {} were the same; {} deleted",
-        report.created,
-        report.replaced,
-        human(report.bytes),
-        report.skipped + report.unproven,
-        report.deleted
-    ));
-    if report.extraneous > 0 {
-        let names = report.extraneous_examples.join(", ");
-        drop(writeln!(
-            text,
-            "{} objects are only on the target: {}",
-            report.extraneous,
-            names.escape_debug()
-        ));
-    }
-    if !report.hidden.is_empty() {
-        let names = report.hidden.join(", ");
-        drop(writeln!(
-            text,
-            "carried although the source's listings hide them: {}",
-            names.escape_debug()
-        ));
-    }
-    for (reason, left) in report.tally.iter() {
-        let names = left.examples.join(", ");
-        drop(writeln!(
-            text,
-            "left behind, {}: {} ({})",
-            reason.as_str(),
-            left.count,
-            names.escape_debug()
-        ));
-    }
-    if report.failed > 0 {
-        drop(writeln!(text, "{} objects failed:", report.failed));
-        for error in &report.failures {
-            drop(writeln!(text, "  {error}"));
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "copied {} new and {} changed objects ({}); {} were the same; {} deleted",
+            self.created,
+            self.replaced,
+            human(self.bytes),
+            self.skipped + self.unproven,
+            self.deleted
+        )?;
+        if self.extraneous > 0 {
+            let names = self.extraneous_examples.join(", ");
+            writeln!(
+                f,
+                "only on the target: {} ({})",
+                self.extraneous,
+                names.escape_debug()
+            )?;
         }
+        if !self.hidden.is_empty() {
+            let names = self.hidden.join(", ");
+            writeln!(
+                f,
+                "carried although the source's listings hide them: {}",
+                names.escape_debug()
+            )?;
+        }
+        for (reason, left) in self.tally.iter() {
+            let names = left.examples.join(", ");
+            writeln!(
+                f,
+                "left behind, {}: {} ({})",
+                reason.as_str(),
+                left.count,
+                names.escape_debug()
+            )?;
+        }
+        if self.failed > 0 {
+            writeln!(f, "{} objects failed:", self.failed)?;
+            for error in &self.failures {
+                writeln!(f, "  {error}")?;
+            }
+        }
+        Ok(())
     }
-    text
 }

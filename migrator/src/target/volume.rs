@@ -34,8 +34,7 @@ pub struct VolumeTarget {
     owner: String,
     /// `None` while only planning onto a volume that was never used.
     store: Option<Arc<Store>>,
-    /// Opened before the first write: `syncfs` reports write-back errors since then.
-    root: Arc<File>,
+    root: File,
 }
 
 impl VolumeTarget {
@@ -71,7 +70,7 @@ impl VolumeTarget {
             path: path.to_owned(),
             owner: owner.to_owned(),
             store,
-            root: Arc::new(root),
+            root,
         })
     }
 
@@ -208,16 +207,20 @@ impl Target for VolumeTarget {
     }
 
     async fn flush(&self) -> Result<()> {
-        let (root, name) = (self.root.clone(), self.path.display().to_string());
+        let (store, name) = (self.store()?, self.path.display().to_string());
         blocking("flush", &name.clone(), move || {
-            rustix::fs::syncfs(&*root)
-                .map_err(|error| Error::new(Kind::Refused, "flush", name, error.to_string()))
+            let flushed = store.sync();
+            // Written out or lost, nobody knows: nothing may be recorded as done.
+            flushed.map_err(|error| Error {
+                kind: Kind::Refused,
+                ..explain("flush", name, error)
+            })
         })
         .await
     }
 
     async fn space(&self) -> Result<Option<Space>> {
-        let stat = rustix::fs::fstatvfs(&*self.root).map_err(|error| {
+        let stat = rustix::fs::fstatvfs(&self.root).map_err(|error| {
             let path = self.path.display().to_string();
             Error::new(Kind::Other, "measure", path, error.to_string())
         })?;
