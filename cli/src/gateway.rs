@@ -233,9 +233,14 @@ fn log_level(args: &Args, environment: &Environment) -> String {
 
 fn config(args: Args, environment: &Environment) -> anyhow::Result<Config> {
     environment.refuse_unsupported()?;
+    // versitygw's argument is the directory with the buckets, which need not be the volume.
+    let data_root = match args.volume {
+        Some(_) => None,
+        None => environment.text("VGW_BACKEND_ARG").map(PathBuf::from),
+    };
     let volume = args
         .volume
-        .or_else(|| environment.text("VGW_BACKEND_ARG").map(PathBuf::from))
+        .or_else(|| data_root.clone())
         .context("no volume: name the directory to serve, or set FILESTORE_VOLUME")?;
     let credentials = CredentialSources {
         fixed: key_pair(args.access_key, args.secret_key, environment)?
@@ -254,6 +259,7 @@ fn config(args: Args, environment: &Environment) -> anyhow::Result<Config> {
             .collect(),
     };
     let mut config = Config::new(volume, credentials);
+    config.data_root = data_root;
     config.listen = if args.listen.is_empty() {
         environment.listen("VGW_PORT")?
     } else {

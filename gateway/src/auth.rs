@@ -57,11 +57,7 @@ impl S3Access for KeyHolders {
 ///   the bucket, so that `/bucket%2Fkey` would be read as an object of `bucket`.
 pub(crate) fn refuse(head: &Parts, hosts: &Hosts) -> Option<S3Error> {
     if has_signature_v2(head) {
-        return Some(S3Error::with_message(
-            S3ErrorCode::InvalidRequest,
-            "The authorization mechanism you have provided is not supported. \
-             Please use AWS4-HMAC-SHA256.",
-        ));
+        return Some(signature_v2());
     }
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let virtual_host = host.is_some_and(|host| hosts.bucket(host).is_some());
@@ -74,6 +70,15 @@ pub(crate) fn refuse(head: &Parts, hosts: &Hosts) -> Option<S3Error> {
         ));
     }
     None
+}
+
+/// The answer to a signature of version 2.
+pub(crate) fn signature_v2() -> S3Error {
+    S3Error::with_message(
+        S3ErrorCode::InvalidRequest,
+        "The authorization mechanism you have provided is not supported. \
+         Please use AWS4-HMAC-SHA256.",
+    )
 }
 
 fn has_signature_v2(head: &Parts) -> bool {

@@ -19,6 +19,9 @@ pub const DEFAULT_REGION: &str = "us-east-1";
 pub struct Config {
     /// The volume.
     pub volume: PathBuf,
+    /// The directory with the buckets where that was given instead of the volume (versitygw's
+    /// root); `volume` says the same then and the store finds the volume from it.
+    pub data_root: Option<PathBuf>,
     /// Where S3 clients connect.
     pub listen: Vec<Listen>,
     /// Where `/metrics`, `/healthz` and `/readyz` are; `None` = nowhere.
@@ -56,6 +59,7 @@ impl Config {
     pub fn new(volume: impl Into<PathBuf>, credentials: CredentialSources) -> Self {
         Self {
             volume: volume.into(),
+            data_root: None,
             listen: vec![Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))],
             admin_listen: None,
             region: DEFAULT_REGION.to_owned(),

@@ -157,7 +157,7 @@ impl Gateway {
         };
         threads.push(control.spawn().map_err(Error::Start)?);
         tracing::info!(
-            volume = %config.volume.display(),
+            volume = %store.path().display(),
             metadata = ?store.metadata_mode(),
             addresses = ?addresses,
             admin = ?admin_address,
@@ -212,8 +212,12 @@ fn open_store(config: &Config) -> Result<Store, Error> {
         metadata: config.metadata,
         ..StoreOptions::default()
     };
-    Store::open(&config.volume, &options).map_err(|source| Error::Volume {
-        volume: config.volume.display().to_string(),
+    let (volume, options) = match &config.data_root {
+        None => (config.volume.clone(), options),
+        Some(root) => options.for_data_root(root),
+    };
+    Store::open(&volume, &options).map_err(|source| Error::Volume {
+        volume: volume.display().to_string(),
         source,
     })
 }

@@ -38,6 +38,7 @@ fn versitygw_environment_alone_is_enough() {
     let config = config(parse(&[]), &environment).unwrap();
 
     assert_eq!(config.volume, PathBuf::from("/data"));
+    assert_eq!(config.data_root, Some(PathBuf::from("/data")));
     assert_eq!(config.listen, [Listen::Any(9000)]);
     assert_eq!(config.admin_listen, Some(Listen::Any(9090)));
     assert_eq!(config.region, "eu-west-3");
@@ -78,6 +79,7 @@ fn flags_win_over_the_environment() {
     let config = config(args, &environment(&VERSITYGW)).unwrap();
 
     assert_eq!(config.volume, PathBuf::from("/volume"));
+    assert_eq!(config.data_root, None);
     assert_eq!(config.listen, ["127.0.0.1:9001".parse().unwrap()]);
     assert_eq!(config.admin_listen, None);
     assert_eq!(config.region, "r");

@@ -1,10 +1,9 @@
 //! Whether clients may be sent here.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filestore_common::marker::{MARKER_FILE, Marker, MarkerState};
+use filestore_common::marker::{Marker, MarkerState};
 use filestore_common::shutdown::CancellationToken;
 use filestore_store::Store;
 use tokio::sync::Mutex;
@@ -74,28 +73,22 @@ fn look(store: &Store, require_marker: Option<&str>) -> Result<(), String> {
     store
         .probe()
         .map_err(|error| format!("volume is not usable: {error}"))?;
-    match require_marker {
-        None => Ok(()),
-        Some(run) => cut_over(&marker_path(store.path()), run),
-    }
-}
-
-fn marker_path(volume: &Path) -> PathBuf {
-    volume.join(".filestore").join(MARKER_FILE)
-}
-
-/// Whether the marker says that the volume belongs to its clients, by the run that was asked for.
-fn cut_over(path: &Path, run: &str) -> Result<(), String> {
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err("the migration has not begun".to_owned());
-        }
-        Err(error) => return Err(format!("read migration marker: {error}")),
+    let Some(run) = require_marker else {
+        return Ok(());
     };
-    let marker: Marker =
-        serde_json::from_slice(&text).map_err(|error| format!("migration marker: {error}"))?;
-    if marker.run_id != run {
+    let marker = store
+        .marker()
+        .map_err(|error| format!("migration marker: {error}"))?;
+    cut_over(marker.as_ref(), run)
+}
+
+/// Whether the volume belongs to its clients, by the migration that was asked for or because it
+/// was taken over as it was (`adopted`; such a volume has no id of ours).
+fn cut_over(marker: Option<&Marker>, run: &str) -> Result<(), String> {
+    let Some(marker) = marker else {
+        return Err("the migration has not begun".to_owned());
+    };
+    if marker.run_id != run && marker.source.kind != "adopted" {
         return Err(format!(
             "the volume holds migration {}, not {run}",
             marker.run_id
@@ -111,29 +104,29 @@ fn cut_over(path: &Path, run: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn marker(state: &str) -> String {
-        format!(
+    fn marker(state: &str) -> Marker {
+        let text = format!(
             r#"{{"version":1,"runId":"run-7","state":"{state}","holder":"h",
                 "startedAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z",
                 "source":{{"kind":"s3","location":"http://minio","buckets":[]}},
                 "carried":{{"buckets":0,"objects":0,"bytes":0}}}}"#
-        )
+        );
+        serde_json::from_str(&text).unwrap()
     }
 
     #[test]
     fn only_cutover_of_the_named_run_is_ready() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("migration.json");
-        assert!(cut_over(&path, "run-7").unwrap_err().contains("not begun"));
-
+        assert!(cut_over(None, "run-7").unwrap_err().contains("not begun"));
         for state in ["copying", "verified", "rollingBack", "rolledBack"] {
-            std::fs::write(&path, marker(state)).unwrap();
-            assert!(cut_over(&path, "run-7").is_err(), "{state}");
+            assert!(cut_over(Some(&marker(state)), "run-7").is_err(), "{state}");
         }
-        std::fs::write(&path, marker("cutover")).unwrap();
-        assert_eq!(cut_over(&path, "run-7"), Ok(()));
-        assert!(cut_over(&path, "run-8").unwrap_err().contains("run-7"));
-        std::fs::write(&path, "{").unwrap();
-        assert!(cut_over(&path, "run-7").is_err());
+
+        assert_eq!(cut_over(Some(&marker("cutover")), "run-7"), Ok(()));
+
+        let other = cut_over(Some(&marker("cutover")), "run-8").unwrap_err();
+        assert!(other.contains("run-7"), "{other}");
+        let mut adopted = marker("cutover");
+        "adopted".clone_into(&mut adopted.source.kind);
+        assert_eq!(cut_over(Some(&adopted), "run-8"), Ok(()));
     }
 }

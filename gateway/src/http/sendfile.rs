@@ -7,6 +7,10 @@
 //! [`SentFile::send`]. The file is held by the slice itself, so pipelined answers do not mix, and
 //! is closed when hyper drops the slice.
 //!
+//! The kernel sends pages, not copies: a process that changes a file *in place* while it is sent
+//! changes what is sent, as with any server that uses sendfile. The store never does; it replaces
+//! files.
+//!
 //! This is the only module with `unsafe` code. Whoever reads a slice's bytes instead of sending
 //! them is killed by the kernel (or gets `EFAULT` from it), which is the point: wrong bytes cannot
 //! reach a client.
