@@ -180,9 +180,9 @@ enum LogFormatArg {
 const DEFAULT_PORT: u16 = 9000;
 const DEFAULT_ADMIN_PORT: u16 = 9090;
 
-/// Exit codes beside 0 and 1, see `docs/exit-codes.md`.
+/// Exit codes beside 0 and 1, see `docs/reference/exit-codes.md`.
 const EXIT_CONFIGURATION: u8 = 2;
-const EXIT_VOLUME: u8 = 3;
+const EXIT_VOLUME: u8 = 5;
 const EXIT_PORT: u8 = 4;
 
 /// Runs the subcommand to its end.

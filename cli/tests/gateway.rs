@@ -144,7 +144,7 @@ fn refuses_to_start_with_one_clear_line_and_a_code() {
         ),
         (
             case(&[&["/nonexistent/volume"], &listen[..]].concat(), true),
-            3,
+            5,
             "/nonexistent/volume",
         ),
         (

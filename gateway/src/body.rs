@@ -211,23 +211,19 @@ impl Stream for Slices {
             return Poll::Ready(Some(Err(error)));
         }
         let length = this.next_length();
-        match sendfile::slice(&this.file, this.offset, length) {
-            Some(slice) => {
-                this.offset += length as u64;
-                this.unsent -= length as u64;
-                Poll::Ready(Some(Ok(slice)))
-            }
-            None => {
-                let chunks = Chunks {
-                    file: Arc::clone(&this.file),
-                    offset: this.offset,
-                    unread: this.unsent,
-                    unsent: this.unsent,
-                    reading: None,
-                };
-                Pin::new(this.copying.insert(chunks)).poll_next(cx)
-            }
+        if let Some(slice) = sendfile::slice(&this.file, this.offset, length) {
+            this.offset += length as u64;
+            this.unsent -= length as u64;
+            return Poll::Ready(Some(Ok(slice)));
         }
+        let chunks = Chunks {
+            file: Arc::clone(&this.file),
+            offset: this.offset,
+            unread: this.unsent,
+            unsent: this.unsent,
+            reading: None,
+        };
+        Pin::new(this.copying.insert(chunks)).poll_next(cx)
     }
 }
 
@@ -248,7 +244,7 @@ mod tests {
 
     fn file(length: usize) -> (File, Vec<u8>) {
         // 251 is prime: no chunk or page starts with the same byte as another.
-        let bytes: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..=250).cycle().take(length).collect();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
         (file, bytes)

@@ -1,6 +1,5 @@
 //! What belongs to one request and has to cross s3s: carried beside the task, not through it.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -94,10 +93,7 @@ impl RequestIds {
         // Odd multiplier: a permutation of the counter's 64 bits, so ids do not repeat.
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let id = count.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.seed;
-        let mut text = String::with_capacity(16);
-        // Writing to a String cannot fail.
-        drop(write!(text, "{id:016X}"));
-        text
+        format!("{id:016X}")
     }
 }
 

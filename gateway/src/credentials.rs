@@ -74,16 +74,15 @@ impl CredentialDir {
             let path = self.path.join(name);
             std::fs::read_to_string(&path).map_err(|source| CredentialError::Read { path, source })
         };
-        let (access, secret) = match &self.names {
-            Some((access, secret)) => (read(access)?, read(secret)?),
-            None => {
-                let there = |name: &str| self.path.join(name).is_file();
-                let (access, secret) = DEFAULT_KEY_NAMES
-                    .into_iter()
-                    .find(|(access, secret)| there(access) && there(secret))
-                    .ok_or_else(|| CredentialError::NoKnownNames(self.path.clone()))?;
-                (read(access)?, read(secret)?)
-            }
+        let (access, secret) = if let Some((access, secret)) = &self.names {
+            (read(access)?, read(secret)?)
+        } else {
+            let there = |name: &str| self.path.join(name).is_file();
+            let (access, secret) = DEFAULT_KEY_NAMES
+                .into_iter()
+                .find(|(access, secret)| there(access) && there(secret))
+                .ok_or_else(|| CredentialError::NoKnownNames(self.path.clone()))?;
+            (read(access)?, read(secret)?)
         };
         pairs(&self.path, &access, &secret)
     }

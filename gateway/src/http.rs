@@ -121,14 +121,12 @@ impl Http {
         let request = Request::from_parts(head, intake.body());
         let call = self.service.call(request, &context.request_id);
         let call = AssertUnwindSafe(call).catch_unwind();
-        match Arc::clone(context).scope(call).await {
-            Ok(response) => response,
-            Err(_) => {
-                tracing::error!(request_id = context.request_id, "Request panicked");
-                let error = S3ErrorCode::InternalError.into();
-                s3::refuse(error, &resource, &context.request_id)
-            }
+        if let Ok(response) = Arc::clone(context).scope(call).await {
+            return response;
         }
+        tracing::error!(request_id = context.request_id, "Request panicked");
+        let error = S3ErrorCode::InternalError.into();
+        s3::refuse(error, &resource, &context.request_id)
     }
 
     fn is_health_check(&self, head: &Parts) -> bool {

@@ -23,8 +23,6 @@ use crate::io::{INLINE_BYTES, all_on_pool, long};
 pub(crate) struct Ingested {
     /// The staged file.
     pub(crate) staged: Staged,
-    /// Its length in bytes.
-    pub(crate) length: u64,
     /// MD5 and the checksums that were asked for.
     pub(crate) digests: BodyDigests,
 }
@@ -128,7 +126,6 @@ pub(crate) async fn ingest(
     let (staged, hasher) = sink.finish(batch).await?;
     Ok(Ingested {
         staged,
-        length: received,
         digests: hasher.finish(),
     })
 }
@@ -207,15 +204,15 @@ impl Sink {
     /// Puts a batch on the pool after the one before is done.
     async fn submit(&mut self, batch: Batch) -> Result<(), IngestError> {
         let (staged, hasher) = self.idle().await?;
-        let apart = self.large.get_or_insert_with(Large::new).pays_apart();
-        self.state = if apart {
-            let hashed = Batch {
+        self.large.get_or_insert_with(Large::new);
+        self.state = if Large::pays_apart() {
+            let copy = Batch {
                 pieces: batch.pieces.clone(),
                 length: batch.length,
             };
             State::Apart(
                 tokio::task::spawn_blocking(move || batch.write(staged)),
-                tokio::task::spawn_blocking(move || hashed.hash(hasher)),
+                tokio::task::spawn_blocking(move || copy.hash(hasher)),
             )
         } else {
             State::Together(tokio::task::spawn_blocking(move || {
@@ -282,7 +279,7 @@ impl Large {
 
     /// Hashing and writing on two threads shortens one upload but costs a hand-over: only while
     /// every large upload can have two cores.
-    fn pays_apart(&self) -> bool {
+    fn pays_apart() -> bool {
         let cores = available_parallelism().map_or(1, usize::from);
         LARGE.load(Ordering::Relaxed) * 2 <= cores
     }

@@ -16,7 +16,7 @@ use super::has_body;
 use crate::metrics::Metrics;
 
 /// How long a refused body may take, and how long it may pause.
-const DRAIN_LIMIT: Duration = Duration::from_secs(600);
+const DRAIN_LIMIT: Duration = Duration::from_mins(10);
 const DRAIN_PAUSE: Duration = Duration::from_secs(15);
 
 /// Where the body is while no one reads it.

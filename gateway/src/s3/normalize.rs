@@ -120,8 +120,12 @@ fn is_plain(method: &Method, names_object: bool, uri: &Uri, headers: &HeaderMap)
             || query.starts_with("list-type=2") && query::is_plain_listing(query)
             || method == Method::PUT && query::is_plain_part(query)
     });
-    if !query_is_plain || method == Method::POST {
+    if !query_is_plain {
         return false;
+    }
+    if method == Method::POST {
+        // s3s has read a form by now, with its signature; the service behind could not again.
+        return is_form(headers);
     }
     if method == Method::PUT && !names_object {
         return false;
@@ -129,6 +133,12 @@ fn is_plain(method: &Method, names_object: bool, uri: &Uri, headers: &HeaderMap)
     headers
         .iter()
         .all(|(name, value)| is_plain_header(name, value))
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"multipart/form-data"))
 }
 
 fn is_plain_header(name: &HeaderName, value: &HeaderValue) -> bool {
@@ -202,10 +212,7 @@ fn strip(headers: &HeaderMap) -> S3Result<HeaderMap> {
         stripped.remove(name);
     }
     // A form is recognized by its content type, but forms do not come here.
-    if headers
-        .get(CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"multipart/form-data"))
-    {
+    if is_form(headers) {
         stripped.remove(CONTENT_TYPE);
     }
     let odd: Vec<HeaderName> = headers

@@ -24,7 +24,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_HEADERS: usize = 256;
 
 /// When a silent client's machine is asked whether it is still there.
-const KEEPALIVE: Duration = Duration::from_secs(60);
+const KEEPALIVE: Duration = Duration::from_mins(1);
 
 /// What connections have in common.
 #[derive(Debug, Clone, Copy)]

@@ -87,6 +87,7 @@ fn signature_version_2_is_refused() {
 #[test]
 fn signature_version_2_is_refused_in_forms() {
     use base64::Engine as _;
+    use std::fmt::Write as _;
     let server = Server::start();
     let policy = r#"{"expiration":"2099-01-01T00:00:00Z","conditions":[{"bucket":"bucket"},["starts-with","$key",""]]}"#;
     let policy = base64::engine::general_purpose::STANDARD.encode(policy);
@@ -100,8 +101,11 @@ fn signature_version_2_is_refused_in_forms() {
         ("signature", signature.as_str()),
         ("file", "content"),
     ] {
-        form +=
-            &format!("--xx\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+        write!(
+            form,
+            "--xx\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+        )
+        .unwrap();
     }
     form += "--xx--\r\n";
     let post = Request::new("POST", "/bucket")

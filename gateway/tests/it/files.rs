@@ -4,7 +4,7 @@ use crate::harness::{Request, Server};
 
 fn bytes(length: usize) -> Vec<u8> {
     // 251 is prime: no page or slice starts with the same byte as another.
-    (0..length).map(|i| (i % 251) as u8).collect()
+    (0..=250).cycle().take(length).collect()
 }
 
 /// Below the inline limit, around a slice's size, and several slices.

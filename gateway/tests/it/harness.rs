@@ -1,5 +1,6 @@
 //! A gateway on a fresh volume, and a client that sends exactly what it is told.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
@@ -16,7 +17,7 @@ pub(crate) const SECRET: &str = "Ab3dEf6hIj9k";
 pub(crate) const BUCKET: &str = "bucket";
 
 /// Nothing here should take long; a test that hangs fails instead.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Server {
     pub(crate) gateway: Gateway,
@@ -220,7 +221,7 @@ impl Request {
         };
         let mut head = format!("{} {}{query} HTTP/1.1\r\n", self.method, self.path);
         for (name, value) in &headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            write!(head, "{name}: {value}\r\n").unwrap();
         }
         head.push_str("\r\n");
         (head.into_bytes(), body)

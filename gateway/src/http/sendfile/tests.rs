@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 fn file(length: usize) -> (Arc<File>, Vec<u8>) {
     // 251 is prime: no page starts with the same byte as its neighbour.
-    let bytes: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..=250).cycle().take(length).collect();
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&bytes).unwrap();
     (Arc::new(file), bytes)
