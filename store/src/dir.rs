@@ -118,10 +118,10 @@ impl Dir {
         Ok(Self { fd, resolver })
     }
 
-    /// The same directory with another way to resolve paths.
+    /// Resolves paths in another way from now on.
     #[cfg(test)]
-    pub(crate) fn with_resolver(self, resolver: Resolver) -> Self {
-        Self { resolver, ..self }
+    pub(crate) fn set_resolver(&mut self, resolver: Resolver) {
+        self.resolver = resolver;
     }
 
     /// A second handle on the same open directory.

@@ -74,6 +74,8 @@ impl Volume {
         if *precondition == Precondition::None && self.mode == MetadataMode::Xattr {
             return Ok(None);
         }
+        // Buckets that do not exist get no lock files.
+        self.bucket_dir(bucket)?;
         lock_between_processes(&self.root, bucket, key)
     }
 }

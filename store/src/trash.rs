@@ -62,8 +62,8 @@ impl Trash {
                 Ok(true)
             }
             Err(Errno::NOENT) => Ok(false),
-            // A mount inside the bucket.
-            Err(Errno::XDEV) => from.remove_file(name),
+            // A mount inside the bucket; or no room for another name in the trash.
+            Err(Errno::XDEV | Errno::NOSPC | Errno::DQUOT) => from.remove_file(name),
             Err(error) => Err(error),
         }
     }

@@ -118,7 +118,7 @@ fn list(file: impl AsFd) -> rustix::io::Result<Vec<u8>> {
         match rustix::fs::flistxattr(&file, rustix::buffer::spare_capacity(&mut names)) {
             Ok(_) => return Ok(names),
             Err(Errno::RANGE) => {
-                let needed = rustix::fs::flistxattr(&file, &mut [0u8; 0][..])?;
+                let needed = rustix::fs::flistxattr_query(&file)?;
                 names.reserve(needed.max(names.capacity() * 2));
             }
             Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),

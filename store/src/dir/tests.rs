@@ -9,7 +9,8 @@ fn both(check: impl Fn(&Path, Dir)) {
         std::fs::create_dir_all(root.join("a/b")).unwrap();
         std::fs::write(root.join("a/b/file"), b"inside").unwrap();
         std::fs::write(scratch.path().join("secret"), b"outside").unwrap();
-        let dir = Dir::open_root(&root).unwrap().with_resolver(resolver);
+        let mut dir = Dir::open_root(&root).unwrap();
+        dir.set_resolver(resolver);
         check(&root, dir);
     }
 }

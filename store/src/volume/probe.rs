@@ -68,15 +68,32 @@ impl Volume {
     /// See [`crate::Store::probe`].
     pub(crate) fn probe(&self) -> Result<()> {
         self.flush.healthy()?;
-        // A data root whose mount went away answers, but is another directory.
-        self.root
-            .stat_self()
-            .map_err(|error| Error::io("look at the data root", error))?;
+        self.probe_mount()?;
         let name = layout::temp_name();
         let outcome = self.probe_file(&name);
         match self.control.remove_file(&name) {
             Ok(_) => outcome,
             Err(error) => outcome.and_then(|()| Err(Error::io("remove the probe file", error))),
+        }
+    }
+
+    /// A volume that was unmounted under us still answers, out of sight of everybody else.
+    fn probe_mount(&self) -> Result<()> {
+        let stat = |dir: &Dir| {
+            dir.stat_self()
+                .map_err(|error| Error::io("look at the volume", error))
+        };
+        let named = Dir::open_root(&self.path)
+            .and_then(|base| base.open_dir(layout::CONTROL_DIR))
+            .map_err(|error| Error::io("open the volume", error))?;
+        let (named, open) = (stat(&named)?, stat(&self.control)?);
+        if (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino) {
+            Ok(())
+        } else {
+            Err(Error::Volume(format!(
+                "{} is no longer the volume that was opened: restart after looking at its mount",
+                self.path.display()
+            )))
         }
     }
 

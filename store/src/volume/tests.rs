@@ -261,6 +261,22 @@ fn a_start_removes_what_crashes_left() {
 }
 
 #[test]
+fn a_volume_that_was_swapped_fails_its_probe() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (path, other) = (scratch.path().join("v"), scratch.path().join("other"));
+    for path in [&path, &other] {
+        fs::create_dir(path).unwrap();
+        drop(Store::open(path, &options()).unwrap());
+    }
+    let store = Store::open(&path, &options()).unwrap();
+    store.probe().unwrap();
+    fs::rename(&path, scratch.path().join("away")).unwrap();
+    assert!(store.probe().is_err());
+    fs::rename(&other, &path).unwrap();
+    assert!(matches!(store.probe(), Err(Error::Volume(_))));
+}
+
+#[test]
 fn an_unhealthy_volume_fails_its_probe() {
     let scratch = tempfile::tempdir().unwrap();
     let volume = Volume::open(scratch.path(), &StoreOptions::default()).unwrap();

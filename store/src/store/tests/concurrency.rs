@@ -159,3 +159,38 @@ fn a_bucket_is_deleted_or_keeps_its_object() {
         }
     }
 }
+
+/// As on NFS, where temporary files have names.
+#[test]
+fn named_temporary_files_are_as_good() {
+    for mode in BOTH {
+        let mut at = Scratch::relaxed(mode);
+        let mut second = at.second();
+        at.store.volume.unnamed_files = false;
+        second.volume.unnamed_files = false;
+        let won = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for writer in 0..16 {
+                let store = if writer % 2 == 0 { &at.store } else { &second };
+                let won = &won;
+                scope.spawn(move || {
+                    match put_if(store, "d/k", b"", &Precondition::Absent) {
+                        Ok(_) => drop(won.fetch_add(1, Ordering::Relaxed)),
+                        Err(Error::PreconditionFailed) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                    for round in 0..20 {
+                        let name = format!("d/{writer}-{round}");
+                        put(store, &name, name.as_bytes());
+                        put(store, &name, name.as_bytes());
+                        assert!(delete(store, &name));
+                    }
+                });
+            }
+        });
+        assert_eq!(won.into_inner(), 1);
+        assert_eq!(keys(&at.store), ["d/k"]);
+        let temp = std::fs::read_dir(at.path(".sgwtmp")).unwrap();
+        assert_eq!(temp.count(), 0);
+    }
+}

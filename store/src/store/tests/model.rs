@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::dir::Resolver;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -25,8 +26,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..40)
 }
 
-fn run(mode: MetadataMode, steps: &[Step]) {
+/// What NFS and old kernels do without: unnamed temporary files and `openat2`.
+fn without_linux_extras(at: &mut Scratch) {
+    let volume = &mut at.store.volume;
+    volume.unnamed_files = false;
+    volume.root.set_resolver(Resolver::Walk);
+    volume.control.set_resolver(Resolver::Walk);
+}
+
+fn run(mode: MetadataMode, steps: &[Step], prepare: fn(&mut Scratch)) {
     let mut at = Scratch::relaxed(mode);
+    prepare(&mut at);
     let mut model: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for step in steps {
         match step.clone() {
@@ -44,7 +54,10 @@ fn run(mode: MetadataMode, steps: &[Step]) {
                 assert_eq!(delete(&at.store, &name), existed, "{name}");
                 assert_eq!(get(&at.store, &name), None);
             }
-            Step::Reopen => at = at.reopen(),
+            Step::Reopen => {
+                at = at.reopen();
+                prepare(&mut at);
+            }
         }
         let expected: Vec<_> = model.keys().cloned().collect();
         assert_eq!(keys(&at.store), expected, "{step:?}");
@@ -63,11 +76,16 @@ proptest! {
 
     #[test]
     fn xattr_mode_is_a_map(steps in steps()) {
-        run(MetadataMode::Xattr, &steps);
+        run(MetadataMode::Xattr, &steps, |_| ());
     }
 
     #[test]
     fn sidecar_mode_is_a_map(steps in steps()) {
-        run(MetadataMode::Sidecar, &steps);
+        run(MetadataMode::Sidecar, &steps, |_| ());
+    }
+
+    #[test]
+    fn both_are_without_linux_extras(steps in steps(), sidecar in any::<bool>()) {
+        run(BOTH[usize::from(sidecar)], &steps, without_linux_extras);
     }
 }
