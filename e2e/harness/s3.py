@@ -9,7 +9,7 @@ from minio import Minio
 
 def boto(server, secret: str | None = None, **config):
     """A boto3 client. Checksums only where asked for, as older SDKs do; tests of the new default say so."""
-    settings = {"s3": {"addressing_style": "path"}, "retries": {"total_max_attempts": 1}, "request_checksum_calculation": "when_required",
+    settings = {"s3": {"addressing_style": "path"}, "signature_version": "s3v4", "retries": {"total_max_attempts": 1}, "request_checksum_calculation": "when_required",
                 "response_checksum_validation": "when_required", "connect_timeout": 10, "read_timeout": 120} | config
     return boto3.client("s3", endpoint_url=server.endpoint, aws_access_key_id=server.access, aws_secret_access_key=secret or server.secret,
                         region_name=server.region, config=Config(**settings))
