@@ -16,13 +16,14 @@ mod objects;
 mod page;
 mod visible;
 
-use filestore_common::ObjectInfo;
-
 pub(crate) use cache::NameCache;
 
 use crate::dir::Dir;
 use crate::query::{ListPage, ListQuery, ListedObject, MetadataMode};
 use crate::{Error, Result};
+
+/// Objects with this prefix that lie outside the tree, sorted by key, none below the bound.
+pub(crate) type Outside<'a> = dyn Fn(&str, &[u8]) -> Result<Vec<ListedObject>> + 'a;
 
 /// What a listing reads.
 pub(crate) struct Source<'a> {
@@ -33,9 +34,9 @@ pub(crate) struct Source<'a> {
     /// Names of directories seen before.
     pub(crate) cache: &'a NameCache,
     /// Reads one object consistently; `None` when there is none.
-    pub(crate) head: &'a dyn Fn(&str) -> Result<Option<ObjectInfo>>,
+    pub(crate) head: &'a objects::Head<'a>,
     /// Objects outside the tree, sorted by key, none below the bound that is passed.
-    pub(crate) overflow: &'a dyn Fn(&str, &[u8]) -> Result<Vec<ListedObject>>,
+    pub(crate) overflow: &'a Outside<'a>,
 }
 
 impl std::fmt::Debug for Source<'_> {

@@ -49,10 +49,13 @@ fn new_upload_id(now: SystemTime) -> String {
     let millis = now
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
+    // Bytes 6 and 8 of a random UUID hold its version and variant.
     let random = Uuid::new_v4().into_bytes();
-    // All but the two bytes that hold version and variant.
-    let [a, b, c, d, e, f, _, g, _, h, i, j, ..] = random;
-    uuid::Builder::from_unix_timestamp_millis(millis, &[a, b, c, d, e, f, g, h, i, j])
+    let mut tail = [0; 10];
+    for (byte, from) in tail.iter_mut().zip([0, 1, 2, 3, 4, 5, 7, 9, 10, 11]) {
+        *byte = random[from];
+    }
+    uuid::Builder::from_unix_timestamp_millis(millis, &tail)
         .into_uuid()
         .to_string()
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use lru::LruCache;
-use rustix::fs::Stat;
+use rustix::fs::{SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::names::Names;
@@ -35,21 +35,15 @@ const LONG_AGO: Duration = Duration::from_secs(10);
 /// Times of a directory that change whenever a name in it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
-    mtime: (i64, i64),
-    ctime: (i64, i64),
+    mtime: (i128, i128),
+    ctime: (i128, i128),
 }
 
 impl Stamp {
-    #[expect(
-        clippy::unnecessary_cast,
-        clippy::cast_possible_wrap,
-        clippy::cast_lossless,
-        reason = "the width and sign of these fields differ between platforms"
-    )]
     pub(super) fn of(stat: &Stat) -> Self {
         Self {
-            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            mtime: (stat.st_mtime.into(), stat.st_mtime_nsec.into()),
+            ctime: (stat.st_ctime.into(), stat.st_ctime_nsec.into()),
         }
     }
 
@@ -84,7 +78,7 @@ pub(super) struct Loaded {
     pub(super) settled: bool,
 }
 
-type DirectoryId = (u64, u64);
+type DirectoryId = (u128, u128);
 
 #[derive(Debug)]
 struct Entry {
@@ -130,7 +124,7 @@ impl NameCache {
         }
     }
 
-    /// Names of an open directory, from memory when it did not change.
+    /// Names of a directory that was just opened, from memory when it did not change.
     pub(super) fn load(
         &self,
         directory: BorrowedFd<'_>,
@@ -172,6 +166,7 @@ impl NameCache {
             if let Some(stale) = stale {
                 names = names.union(&stale);
             }
+            rustix::fs::seek(directory, SeekFrom::Start(0))?;
             names = names.union(&Names::read(directory, buffer)?);
         }
         let names = Arc::new(names);
@@ -223,13 +218,8 @@ impl NameCache {
     }
 }
 
-#[expect(
-    clippy::unnecessary_cast,
-    clippy::cast_lossless,
-    reason = "the width of these fields differs between platforms"
-)]
 fn directory_id(stat: &Stat) -> DirectoryId {
-    (stat.st_dev as u64, stat.st_ino as u64)
+    (stat.st_dev.into(), stat.st_ino.into())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{AtFlags, FileType, RawDir, RawDirEntry, SeekFrom};
+use rustix::fs::{AtFlags, FileType, RawDir, RawDirEntry};
 use rustix::io::Errno;
 
 use crate::layout;
@@ -62,9 +62,8 @@ impl Names {
         builder.finish()
     }
 
-    /// Reads the directory from its beginning.
+    /// Reads a directory that was just opened, or rewound.
     pub(super) fn read(directory: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Result<Self, Errno> {
-        rustix::fs::seek(directory, SeekFrom::Start(0))?;
         buffer.clear();
         buffer.reserve(BUFFER_BYTES);
         let mut builder = Builder::default();

@@ -35,12 +35,6 @@ impl fmt::Debug for Objects<'_> {
 }
 
 impl Objects<'_> {
-    /// Whether the file with this key, whose name in `directory` begins at `start`, is there.
-    pub(super) fn exists(&self, directory: &Dir, key: &str, start: usize) -> Result<bool> {
-        let name = key.get(start..).unwrap_or_default();
-        Ok(stat_file(directory, name)?.is_some())
-    }
-
     /// The object that an open directory is itself; `None` for those made on the way to others.
     pub(super) fn directory_object(
         &self,
@@ -63,28 +57,28 @@ impl Objects<'_> {
         }))
     }
 
-    /// Describes the files with these keys, whose names in `directory` begin at `start`; leaves
+    /// Describes the files with these keys, whose names in `directory` begin at `offset`; leaves
     /// out those that are gone. With the times of the directory before its names were read
     /// (`trusted`), and these still the same, none of its files was replaced meanwhile.
     pub(super) fn describe(
         &self,
         directory: &Dir,
         keys: Vec<String>,
-        start: usize,
+        offset: usize,
         trusted: Option<Stamp>,
     ) -> Result<Vec<ListedObject>> {
-        let mut listed = Vec::with_capacity(keys.len());
+        let mut all = Vec::with_capacity(keys.len());
         if self.mode == MetadataMode::Sidecar {
             for key in keys {
-                listed.extend(self.by_head(&key)?);
+                all.extend(self.by_head(&key)?);
             }
-            return Ok(listed);
+            return Ok(all);
         }
         let mut found = Vec::with_capacity(keys.len());
         let mut path = format!("/proc/self/fd/{}/", directory.as_fd().as_raw_fd());
         let base = path.len();
         for key in keys {
-            let name = key.get(start..).unwrap_or_default();
+            let name = key.get(offset..).unwrap_or_default();
             let Some(stat) = stat_file(directory, name)? else {
                 continue;
             };
@@ -97,14 +91,14 @@ impl Objects<'_> {
         let replaced_none = trusted == Some(now);
         for (key, stat, etag) in found {
             let is_same = replaced_none || {
-                let name = key.get(start..).unwrap_or_default();
+                let name = key.get(offset..).unwrap_or_default();
                 stat_file(directory, name)?.is_some_and(|again| is_same_file(&stat, &again))
             };
             match etag {
                 // Size and ETag may be of two different files: ask for both at once.
-                _ if !is_same => listed.extend(self.by_head(&key)?),
-                None => listed.extend(self.by_head(&key)?),
-                Some(etag) => listed.push(ListedObject {
+                _ if !is_same => all.extend(self.by_head(&key)?),
+                None => all.extend(self.by_head(&key)?),
+                Some(etag) => all.push(ListedObject {
                     key,
                     size: dir::size(&stat),
                     etag,
@@ -113,7 +107,7 @@ impl Objects<'_> {
                 }),
             }
         }
-        Ok(listed)
+        Ok(all)
     }
 
     fn by_head(&self, key: &str) -> Result<Option<ListedObject>> {
@@ -133,6 +127,12 @@ pub(super) fn listed(key: &str, info: ObjectInfo) -> ListedObject {
             .checksum
             .map(|checksum| (checksum.algorithm, checksum.kind)),
     }
+}
+
+/// Whether the file with this key, whose name in `directory` begins at `offset`, is there.
+pub(super) fn exists(directory: &Dir, key: &str, offset: usize) -> Result<bool> {
+    let name = key.get(offset..).unwrap_or_default();
+    Ok(stat_file(directory, name)?.is_some())
 }
 
 fn stat_file(directory: &Dir, name: &str) -> Result<Option<Stat>> {

@@ -8,7 +8,7 @@ use filestore_common::MAX_KEY_BYTES;
 use super::cursor::{Cursor, Position};
 use super::group::{Grouping, past};
 use super::names::Kind;
-use super::objects::Objects;
+use super::objects::{Objects, exists};
 use super::visible::holds_object;
 use crate::query::{ListEntry, ListPage, ListedObject};
 use crate::{Error, Result};
@@ -49,7 +49,7 @@ impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
             match self.next() {
                 Next::Overflow => self.take_overflow()?,
                 Next::File(key) => self.take_file(key)?,
-                Next::Directory(key) => self.take_directory(key)?,
+                Next::Directory(key) => self.take_directory(&key)?,
                 Next::NotListed => self.cursor.skip(),
                 Next::LevelEnd => {
                     self.look_at_pending()?;
@@ -147,7 +147,7 @@ impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
             return Ok(());
         };
         let exists = match self.cursor.directory().map_err(open_failed)? {
-            Some(directory) => self.objects.exists(directory, &key, start)?,
+            Some(directory) => exists(directory, &key, start)?,
             None => false,
         };
         if exists {
@@ -158,7 +158,7 @@ impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
         Ok(())
     }
 
-    fn take_directory(&mut self, key: String) -> Result<()> {
+    fn take_directory(&mut self, key: &str) -> Result<()> {
         self.look_at_pending()?;
         let Some(directory) = self.cursor.open_current().map_err(open_failed)? else {
             self.cursor.skip();
@@ -169,7 +169,7 @@ impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
             let objects = &self.objects;
             let mut is_object =
                 |directory: &_, key: &str| Ok(objects.directory_object(directory, key)?.is_some());
-            if holds_object(&directory, &mut key.clone(), &mut is_object)? {
+            if holds_object(&directory, &mut key.to_owned(), &mut is_object)? {
                 self.push_group(group);
             } else {
                 self.cursor.skip();
@@ -177,7 +177,7 @@ impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
             return Ok(());
         }
         if key.as_bytes() >= self.bound.as_slice()
-            && let Some(object) = self.objects.directory_object(&directory, &key)?
+            && let Some(object) = self.objects.directory_object(&directory, key)?
         {
             self.entries.push(ListEntry::Object(object));
         }

@@ -30,7 +30,9 @@ pub(crate) struct UploadLocks {
 pub(super) struct UploadLock<'a> {
     locks: &'a UploadLocks,
     id: String,
-    _between_processes: Option<File>,
+    /// Its lock ends when it is closed.
+    #[expect(dead_code, reason = "held for its drop")]
+    between_processes: Option<File>,
 }
 
 impl Drop for UploadLock<'_> {
@@ -65,9 +67,9 @@ impl UploadLocks {
         let mut lock = UploadLock {
             locks: self,
             id: upload.id.clone(),
-            _between_processes: None,
+            between_processes: None,
         };
-        lock._between_processes = lock_file(upload)?;
+        lock.between_processes = lock_file(upload)?;
         if upload.is_alive()? {
             Ok(lock)
         } else {
