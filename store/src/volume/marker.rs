@@ -30,19 +30,26 @@ impl Volume {
 }
 
 /// The marker of the volume at `volume` without opening it as a store; `None` when the volume
-/// has none, or is no volume yet. A volume of the Ryax 26.10 chart is reported as adopted when it is
-/// first opened.
+/// has none, or is no volume yet. A volume of the Ryax 26.10 chart has the marker that it gets
+/// when it is opened first.
 ///
 /// # Errors
 /// [`Error::Volume`] when the directory cannot be read, [`Error::Damaged`] for an unreadable or
 /// newer marker.
 pub fn read_marker(volume: &Path) -> Result<Option<Marker>> {
     let base = super::identity::open_base(volume)?;
-    match base.open_dir(layout::CONTROL_DIR) {
-        Ok(control) => read(&control),
-        Err(error) if crate::dir::is_absent(error) => Ok(None),
-        Err(error) => Err(super::identity::unusable(volume, "open .filestore", error)),
+    let marker = match base.open_dir(layout::CONTROL_DIR) {
+        Ok(control) => read(&control)?,
+        Err(error) if crate::dir::is_absent(error) => None,
+        Err(error) => return Err(super::identity::unusable(volume, "open .filestore", error)),
+    };
+    if marker.is_some() {
+        return Ok(marker);
     }
+    let in_root = base
+        .open_dir(layout::DATA_DIR)
+        .is_ok_and(|root| has_ryax_marker(&root));
+    Ok((in_root || has_ryax_marker(&base)).then(adopted))
 }
 
 fn read(control: &Dir) -> Result<Option<Marker>> {
@@ -58,13 +65,24 @@ fn read(control: &Dir) -> Result<Option<Marker>> {
 
 /// Takes over the chart's marker, once.
 pub(super) fn adopt(volume: &Volume, base: &Dir) -> Result<()> {
-    let found = |dir: &Dir| matches!(dir.stat(RYAX_MARKER), Ok(Some(_)));
-    if !(found(base) || found(&volume.root)) || volume.marker()?.is_some() {
+    let filled = has_ryax_marker(base) || has_ryax_marker(&volume.root);
+    if !filled || volume.marker()?.is_some() {
         return Ok(());
     }
+    volume.set_marker(&adopted())?;
+    tracing::info!("adopted a volume that an earlier release had migrated");
+    Ok(())
+}
+
+fn has_ryax_marker(dir: &Dir) -> bool {
+    matches!(dir.stat(RYAX_MARKER), Ok(Some(_)))
+}
+
+/// The marker of a volume that the chart filled.
+fn adopted() -> Marker {
     let now = jiff::Timestamp::now().to_string();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let marker = Marker {
+    Marker {
         version: MARKER_VERSION,
         run_id: format!("adopted-{}", uuid::Uuid::new_v4()),
         state: MarkerState::Cutover,
@@ -83,8 +101,5 @@ pub(super) fn adopt(volume: &Volume, base: &Dir) -> Result<()> {
         not_carried: std::collections::BTreeMap::new(),
         accepted_by: None,
         diverged: false,
-    };
-    volume.set_marker(&marker)?;
-    tracing::info!("adopted a volume that an earlier release had migrated");
-    Ok(())
+    }
 }

@@ -103,6 +103,7 @@ fn a_file_system_without_extended_attributes_is_refused_only_when_they_are_asked
     let mounted = std::process::Command::new("mount")
         .args(["-t", "ramfs", "ramfs"])
         .arg(scratch.path())
+        .stderr(std::process::Stdio::null())
         .status();
     if !mounted.is_ok_and(|status| status.success()) {
         return;
@@ -225,6 +226,9 @@ fn the_chart_of_an_earlier_release_is_adopted_once() {
     let scratch = tempfile::tempdir().unwrap();
     assert_eq!(read_marker(scratch.path()).unwrap(), None);
     fs::write(scratch.path().join(".ryax-migrated-from-minio"), b"").unwrap();
+    let unopened = read_marker(scratch.path()).unwrap().unwrap();
+    assert_eq!(unopened.state, MarkerState::Cutover);
+    assert!(!scratch.path().join(".filestore").exists());
     let store = Store::open(scratch.path(), &options()).unwrap();
     let marker = store.marker().unwrap().unwrap();
     assert_eq!(marker.state, MarkerState::Cutover);
