@@ -13,6 +13,7 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 use crate::context::RequestContext;
 use crate::credentials::Credentials;
 use crate::host::Hosts;
+use crate::s3;
 
 /// Secrets for s3s's signature check.
 pub(crate) struct KeyAuth(pub(crate) Arc<Credentials>);
@@ -22,10 +23,12 @@ impl S3Auth for KeyAuth {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         let attempt = RequestContext::with(RequestContext::attempt).unwrap_or(0);
         let Some((secret, more)) = self.0.secret(access_key, attempt) else {
-            return Err(S3Error::with_message(
+            let mut error = S3Error::with_message(
                 S3ErrorCode::InvalidAccessKeyId,
                 "The AWS Access Key Id you provided does not exist in our records.",
-            ));
+            );
+            s3::add_error_detail(&mut error, "AWSAccessKeyId", access_key);
+            return Err(error);
         };
         RequestContext::with(|context| context.set_more_secrets(more));
         Ok(SecretKey::from(secret.expose()))
@@ -44,7 +47,7 @@ impl S3Access for KeyHolders {
             Some(_) => Ok(()),
             None => Err(S3Error::with_message(
                 S3ErrorCode::AccessDenied,
-                "Access Denied",
+                "Access Denied.",
             )),
         }
     }

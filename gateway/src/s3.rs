@@ -8,6 +8,7 @@
 //! [`Gateway`] implements the [`s3s::S3`] trait, one file per operation in `ops`. [`Service`] is
 //! the s3s service around it, with what s3s does not do as S3 does put right before and behind.
 
+mod admission;
 mod checksum;
 mod conditions;
 mod copy_source;
@@ -21,6 +22,7 @@ mod range;
 mod request;
 mod tags;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -117,7 +119,11 @@ impl Gateway {
 
 /// Answers S3 requests.
 #[derive(Debug, Clone)]
-pub(crate) struct Service(S3Service);
+pub(crate) struct Service {
+    front: S3Service,
+    gateway: Gateway,
+    hosts: Hosts,
+}
 
 impl Service {
     /// Builds the service. `configure` sets authentication and access; the service that it
@@ -142,13 +148,21 @@ impl Service {
         let mut front = builder();
         configure(&mut front);
         front.set_route(normalize::Normalize::new(behind.build(), hosts.clone()));
-        Self(front.build())
+        Self {
+            front: front.build(),
+            gateway: gateway.clone(),
+            hosts: hosts.clone(),
+        }
     }
 
     /// Answers one request. `request_id` appears in error bodies.
-    pub(crate) async fn call(&self, request: HttpRequest, request_id: &str) -> HttpResponse {
+    pub(crate) async fn call(&self, mut request: HttpRequest, request_id: &str) -> HttpResponse {
         let resource = request.uri().path().to_owned();
-        let mut response = match self.0.call(request).await {
+        if let Some(error) = self.admit(&request).await {
+            return refuse(error, &resource, request_id);
+        }
+        admission::announce_no_trailer(request.headers_mut());
+        let mut response = match self.front.call(request).await {
             Ok(response) => response,
             Err(error) => {
                 tracing::error!(request_id, error = ?error, "Request could not be answered");
@@ -160,7 +174,32 @@ impl Service {
         error::reply::finish(&mut response, &resource, request_id);
         response
     }
+
+    /// What is refused, and preflights, which are never signed.
+    async fn admit(&self, request: &HttpRequest) -> Option<S3Error> {
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+        if *method == http::Method::OPTIONS {
+            let bucket = self.bucket(uri, headers);
+            return Some(admission::preflight(&self.gateway, bucket.as_deref(), headers).await);
+        }
+        let names_object = normalize::names_object(&self.hosts, uri, headers);
+        admission::check(method, names_object, uri, headers).err()
+    }
+
+    /// The bucket that a request names.
+    fn bucket<'a>(&self, uri: &'a http::Uri, headers: &'a http::HeaderMap) -> Option<Cow<'a, str>> {
+        let host = headers.get(http::header::HOST);
+        let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+        self.hosts.bucket(host).or_else(|| {
+            let path = uri.path().get(1..)?;
+            let (bucket, _) = path.split_once('/').unwrap_or((path, ""));
+            (!bucket.is_empty()).then_some(Cow::Borrowed(bucket))
+        })
+    }
 }
+
+/// Adds an element to the body of an error reply.
+pub(crate) use error::reply::add_detail as add_error_detail;
 
 /// The answer to a request that is refused before the service sees it.
 pub(crate) fn refuse(error: S3Error, resource: &str, request_id: &str) -> HttpResponse {

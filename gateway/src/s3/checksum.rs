@@ -115,7 +115,10 @@ pub(crate) fn announced(headers: &HeaderMap) -> S3Result<Option<Announced>> {
     {
         check_value(*algorithm, value, "header")?;
     }
-    if let Some(trailer) = headers.get("x-amz-trailer") {
+    if let Some(trailer) = headers
+        .get("x-amz-trailer")
+        .filter(|value| !value.is_empty())
+    {
         let algorithm = trailer_algorithm(trailer.to_str().unwrap_or_default())?;
         if found.is_some() {
             return Err(error::invalid_request(MULTIPLE));
@@ -318,37 +321,6 @@ macro_rules! put_checksum {
     }};
 }
 pub(crate) use put_checksum;
-
-/// The checksum among the fields of a list entry.
-macro_rules! take_checksum {
-    ($source:expr) => {
-        [
-            (
-                ::filestore_common::ChecksumAlgorithm::Crc32,
-                $source.checksum_crc32.take(),
-            ),
-            (
-                ::filestore_common::ChecksumAlgorithm::Crc32c,
-                $source.checksum_crc32c.take(),
-            ),
-            (
-                ::filestore_common::ChecksumAlgorithm::Crc64nvme,
-                $source.checksum_crc64nvme.take(),
-            ),
-            (
-                ::filestore_common::ChecksumAlgorithm::Sha1,
-                $source.checksum_sha1.take(),
-            ),
-            (
-                ::filestore_common::ChecksumAlgorithm::Sha256,
-                $source.checksum_sha256.take(),
-            ),
-        ]
-        .into_iter()
-        .find_map(|(algorithm, value)| Some((algorithm, value?)))
-    };
-}
-pub(crate) use take_checksum;
 
 /// S3's type of a checksum in a reply.
 pub(crate) fn kind_dto(kind: ChecksumKind) -> s3s::dto::ChecksumType {

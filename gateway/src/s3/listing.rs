@@ -109,7 +109,7 @@ pub(crate) fn page_size(name: &str, value: Option<i32>) -> S3Result<usize> {
         Err(_) => Err(error::invalid_argument(
             name,
             &value.to_string(),
-            format!("Argument {name} must be an integer between 0 and 2147483647"),
+            format!("Argument {value} must be an integer between 0 and 2147483647"),
         )),
     }
 }

@@ -28,7 +28,7 @@ use super::{checksum, error};
 use crate::context::RequestContext;
 use crate::host::Hosts;
 
-mod query;
+pub(crate) mod query;
 
 /// Largest XML body (S3: "Your request was too big"; a full CompleteMultipartUpload with
 /// checksums and a full DeleteObjects stay below).
@@ -173,21 +173,16 @@ async fn normalize(request: S3Request<Body>, names_object: bool) -> S3Result<Htt
         ..
     } = request;
     query::check(uri.query().unwrap_or_default())?;
-    query::check_operation(&method, names_object, uri.query().unwrap_or_default())?;
-    if headers.contains_key(&COPY_SOURCE) && method != Method::PUT {
-        return Err(error::invalid_argument(
-            COPY_SOURCE.as_str(),
-            "",
-            "You can only specify a copy source header for copy requests.",
-        ));
-    }
-    let mut stripped = strip(&headers)?;
+    let attributes = query::names(uri.query().unwrap_or_default()).any(|n| n == "attributes");
+    let mut stripped = strip(&headers, attributes)?;
     let mut extensions = extensions;
     if let Some(trailers) = &trailing_headers {
         extensions.insert(Trailers(trailers.clone()));
     }
     if has_xml_body(&method, names_object, &uri) {
-        let xml = read_xml(body, &headers, trailing_headers.as_ref()).await?;
+        // A completion's checksum is that of the object, not of the XML.
+        let completes = method == Method::POST && names_object;
+        let xml = read_xml(body, &headers, completes, trailing_headers.as_ref()).await?;
         stripped.insert(CONTENT_LENGTH, HeaderValue::from(xml.len()));
         body = Body::from(xml.clone());
         extensions.insert(XmlBody(xml));
@@ -205,7 +200,7 @@ async fn normalize(request: S3Request<Body>, names_object: bool) -> S3Result<Htt
 }
 
 /// The headers without those that s3s would parse differently from S3.
-fn strip(headers: &HeaderMap) -> S3Result<HeaderMap> {
+fn strip(headers: &HeaderMap, query_names_attributes: bool) -> S3Result<HeaderMap> {
     let mut stripped = headers.clone();
     stripped.remove(AUTHORIZATION);
     for name in &STRICT {
@@ -231,14 +226,14 @@ fn strip(headers: &HeaderMap) -> S3Result<HeaderMap> {
             stripped.insert(COPY_SOURCE, HeaderValue::from_static("any/any"));
         }
     }
-    if headers.contains_key(&OBJECT_ATTRIBUTES) {
+    if query_names_attributes {
         stripped.insert(OBJECT_ATTRIBUTES, HeaderValue::from_static("ETag"));
     }
     Ok(stripped)
 }
 
 /// Whether the request is about an object.
-fn names_object(hosts: &Hosts, uri: &Uri, headers: &HeaderMap) -> bool {
+pub(crate) fn names_object(hosts: &Hosts, uri: &Uri, headers: &HeaderMap) -> bool {
     let path = uri.path().get(1..).unwrap_or_default();
     if !hosts.is_empty()
         && let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok())
@@ -269,10 +264,15 @@ fn has_xml_body(method: &Method, names_object: bool, uri: &Uri) -> bool {
 async fn read_xml(
     mut body: Body,
     headers: &HeaderMap,
+    completes: bool,
     trailers: Option<&TrailingHeaders>,
 ) -> S3Result<Bytes> {
     let md5 = checksum::ContentMd5::of(headers)?;
-    let announced = checksum::announced_of_xml(headers)?;
+    let announced = if completes {
+        None
+    } else {
+        checksum::announced_of_xml(headers)?
+    };
     let mut xml = Vec::new();
     while let Some(piece) = body.next().await {
         let piece = piece.map_err(error::from_body)?;

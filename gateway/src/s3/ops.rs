@@ -109,6 +109,20 @@ operations! {
         = bucket_config::retention;
     get_object_legal_hold(GetObjectLegalHoldInput) -> GetObjectLegalHoldOutput
         = bucket_config::legal_hold;
+    put_object_retention(PutObjectRetentionInput) -> PutObjectRetentionOutput
+        = bucket_config::put_retention;
+    put_object_legal_hold(PutObjectLegalHoldInput) -> PutObjectLegalHoldOutput
+        = bucket_config::put_legal_hold;
+    put_bucket_policy(PutBucketPolicyInput) -> PutBucketPolicyOutput = bucket_config::put_policy;
+    put_bucket_cors(PutBucketCorsInput) -> PutBucketCorsOutput = bucket_config::put_cors;
+    put_bucket_website(PutBucketWebsiteInput) -> PutBucketWebsiteOutput
+        = bucket_config::put_website;
+    put_bucket_ownership_controls(PutBucketOwnershipControlsInput)
+        -> PutBucketOwnershipControlsOutput = bucket_config::put_ownership_controls;
+    delete_bucket_ownership_controls(DeleteBucketOwnershipControlsInput)
+        -> DeleteBucketOwnershipControlsOutput = bucket_config::delete_ownership_controls;
+    put_object_lock_configuration(PutObjectLockConfigurationInput)
+        -> PutObjectLockConfigurationOutput = bucket_config::put_object_lock;
     get_bucket_logging(GetBucketLoggingInput) -> GetBucketLoggingOutput = bucket_config::logging;
     get_bucket_notification_configuration(GetBucketNotificationConfigurationInput)
         -> GetBucketNotificationConfigurationOutput = bucket_config::notification;

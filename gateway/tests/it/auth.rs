@@ -60,7 +60,7 @@ fn presigned_urls_work_until_they_expire() {
     assert_eq!(response.error(), error(403, "AccessDenied"));
     assert_eq!(
         response.element("Message").as_deref(),
-        Some("Request has expired")
+        Some("Request has expired.")
     );
 }
 

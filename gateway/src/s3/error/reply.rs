@@ -24,6 +24,20 @@ const UNKNOWN_OPERATION: &str = "<Message>Unknown operation</Message>";
 /// End of what s3s says of operations that are not here, where S3 always says the same.
 const NOT_IMPLEMENTED_YET: &str = " is not implemented yet";
 
+/// Begin of what s3s says where S3 has a text of its own for the code.
+const MISSING_HEADER: &str = "missing header: x-amz-decoded-content-length";
+
+/// Marks a reply whose XML has an entity tag without quotes.
+const BARE_ETAG: HeaderName = HeaderName::from_static("x-filestore-bare-etag");
+
+/// Takes the quotes off the entity tag in the XML of a reply (GetObjectAttributes alone).
+pub(crate) fn with_bare_etag<T>(mut reply: S3Response<T>) -> S3Response<T> {
+    reply
+        .headers
+        .insert(BARE_ETAG, HeaderValue::from_static("1"));
+    reply
+}
+
 /// Gives a successful reply another status than its operation usually has.
 pub(crate) fn with_status<T>(mut reply: S3Response<T>, status: StatusCode) -> S3Response<T> {
     reply
@@ -58,6 +72,9 @@ pub(crate) fn finish(response: &mut HttpResponse, resource: &str, request_id: &s
     {
         *response.status_mut() = status;
     }
+    if response.headers_mut().remove(BARE_ETAG).is_some() {
+        strip_etag_quotes(response);
+    }
     let status = response.status();
     if status == StatusCode::NOT_MODIFIED {
         response.headers_mut().remove(CONTENT_TYPE);
@@ -89,6 +106,21 @@ pub(crate) fn finish(response: &mut HttpResponse, resource: &str, request_id: &s
     }
 }
 
+fn strip_etag_quotes(response: &mut HttpResponse) {
+    let Some(body) = response.body().bytes() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(&body) else {
+        return;
+    };
+    if let Some(etag) = element(text, "ETag") {
+        let bare = etag.replace("&quot;", "");
+        let text = text.replacen(etag, &bare, 1);
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::from(text);
+    }
+}
+
 fn take_details(headers: &mut HeaderMap) -> Vec<(String, String)> {
     let details = headers
         .get_all(DETAIL)
@@ -117,7 +149,8 @@ fn complete(
         let _ = write!(out, "<{name}>{escaped}</{name}>");
     };
     put("Code", code);
-    let message = element(body, "Message").filter(|text| !text.ends_with(NOT_IMPLEMENTED_YET));
+    let message = element(body, "Message")
+        .filter(|text| !text.ends_with(NOT_IMPLEMENTED_YET) && !text.starts_with(MISSING_HEADER));
     match (message, standard_message(code)) {
         (Some(message), _) => put("Message", message),
         (None, Some(message)) => put("Message", &escape(message)),

@@ -4,7 +4,7 @@ use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use s3s::{S3ErrorCode, S3Result};
 
-use crate::s3::error::{self, invalid_argument, invalid_request};
+use crate::s3::error::{self, invalid_argument, invalid_request, reply};
 use crate::s3::request::bad_part_number;
 
 /// Parameters that are numbers.
@@ -17,7 +17,7 @@ const NUMBERS: [&str; 5] = [
 ];
 
 /// Names of the parameters, as sent.
-pub(super) fn names(query: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn names(query: &str) -> impl Iterator<Item = &str> {
     pairs(query).map(|(name, _)| name)
 }
 
@@ -71,7 +71,7 @@ pub(super) fn check(query: &str) -> S3Result<()> {
 ///
 /// # Errors
 /// `InvalidArgument`, `InvalidRequest`, `MethodNotAllowed`.
-pub(super) fn check_operation(method: &Method, names_object: bool, query: &str) -> S3Result<()> {
+pub(crate) fn check_operation(method: &Method, names_object: bool, query: &str) -> S3Result<()> {
     if !names_object {
         return Ok(());
     }
@@ -83,7 +83,10 @@ pub(super) fn check_operation(method: &Method, names_object: bool, query: &str) 
             "This operation does not accept partNumber without uploadId",
         )),
         Method::PUT if has("uploadId") && !has("partNumber") => {
-            Err(error::code(S3ErrorCode::MethodNotAllowed))
+            let mut error = error::code(S3ErrorCode::MethodNotAllowed);
+            reply::add_detail(&mut error, "Method", "PUT");
+            reply::add_detail(&mut error, "ResourceType", "UPLOAD");
+            Err(error)
         }
         Method::GET if has("uploads") => Err(invalid_request(
             "Key is not expected for the GET method ?uploads subresource",
@@ -111,7 +114,7 @@ fn check_number(name: &str, value: &str) -> S3Result<()> {
         Ok(_) => Err(invalid_argument(
             name,
             value,
-            format!("Argument {name} must be an integer between 0 and 2147483647"),
+            format!("Argument {value} must be an integer between 0 and 2147483647"),
         )),
         Err(_) => Err(invalid_argument(
             name,
@@ -163,7 +166,7 @@ mod tests {
         for (query, message) in [
             (
                 "max-keys=-1",
-                "Argument max-keys must be an integer between 0 and 2147483647",
+                "Argument -1 must be an integer between 0 and 2147483647",
             ),
             (
                 "max-keys=x",

@@ -51,9 +51,13 @@ pub(super) async fn create(
         })
         .await
         .map_err(|error| naming(error, bucket.as_str()))?;
-    Ok(S3Response::new(CreateBucketOutput {
+    let mut reply = S3Response::new(CreateBucketOutput {
         location: Some(format!("/{bucket}")),
-    }))
+    });
+    if let Ok(arn) = http::HeaderValue::from_str(&format!("arn:aws:s3:::{bucket}")) {
+        reply.headers.insert("x-amz-bucket-arn", arn);
+    }
+    Ok(reply)
 }
 
 /// Tags of a `CreateBucketConfiguration`, which s3s 0.14 leaves out.

@@ -7,7 +7,8 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use crate::s3::error::{self, invalid_request};
 use crate::s3::{Gateway, request};
 
-/// The operation answers `NotImplemented`'s opposite: it exists, but nothing is configured.
+/// The operation looks for the bucket, then answers with an error: nothing is configured, or
+/// nothing of the kind can be.
 macro_rules! not_configured {
     ($($name:ident($input:ident) -> $output:ident = $error:expr;)*) => {
         $(
@@ -44,8 +45,47 @@ not_configured! {
         = error::custom("NoSuchPublicAccessBlockConfiguration", http::StatusCode::NOT_FOUND);
     object_lock(GetObjectLockConfigurationInput) -> GetObjectLockConfigurationOutput
         = error::code(S3ErrorCode::ObjectLockConfigurationNotFoundError);
-    retention(GetObjectRetentionInput) -> GetObjectRetentionOutput = no_object_lock();
-    legal_hold(GetObjectLegalHoldInput) -> GetObjectLegalHoldOutput = no_object_lock();
+    put_retention(PutObjectRetentionInput) -> PutObjectRetentionOutput = no_object_lock();
+    put_legal_hold(PutObjectLegalHoldInput) -> PutObjectLegalHoldOutput = no_object_lock();
+    put_policy(PutBucketPolicyInput) -> PutBucketPolicyOutput
+        = error::code(S3ErrorCode::NotImplemented);
+    put_cors(PutBucketCorsInput) -> PutBucketCorsOutput
+        = error::code(S3ErrorCode::NotImplemented);
+    put_website(PutBucketWebsiteInput) -> PutBucketWebsiteOutput
+        = error::code(S3ErrorCode::NotImplemented);
+    put_ownership_controls(PutBucketOwnershipControlsInput) -> PutBucketOwnershipControlsOutput
+        = error::code(S3ErrorCode::NotImplemented);
+    delete_ownership_controls(DeleteBucketOwnershipControlsInput)
+        -> DeleteBucketOwnershipControlsOutput = error::code(S3ErrorCode::NotImplemented);
+    put_object_lock(PutObjectLockConfigurationInput) -> PutObjectLockConfigurationOutput
+        = error::code(S3ErrorCode::NotImplemented);
+}
+
+/// The operation looks for the object first; no bucket has object lock.
+macro_rules! object_lock {
+    ($($name:ident($input:ident) -> $output:ident;)*) => {
+        $(
+            pub(super) async fn $name(
+                gateway: &Gateway,
+                request: S3Request<$input>,
+            ) -> S3Result<S3Response<$output>> {
+                let input = request.input;
+                gateway.check_owner(input.expected_bucket_owner.as_deref())?;
+                request::existing_version(input.version_id.as_deref())?;
+                let bucket = request::bucket(&input.bucket)?;
+                let key = request::key(input.key)?;
+                gateway
+                    .short(move |store| store.head_object(&bucket, &key))
+                    .await?;
+                Err(no_object_lock())
+            }
+        )*
+    };
+}
+
+object_lock! {
+    retention(GetObjectRetentionInput) -> GetObjectRetentionOutput;
+    legal_hold(GetObjectLegalHoldInput) -> GetObjectLegalHoldOutput;
 }
 
 fn no_object_lock() -> S3Error {

@@ -65,11 +65,13 @@ impl Changes {
             "x-amz-tagging-directive",
             "Unknown tagging directive.",
         )?;
+        // Too much metadata is refused even where it would not be used.
+        let user = metadata::user_metadata(headers)?;
         let described = if directive == Directive::Replace {
             // The ETag is set once the copy is there.
             let mut meta = ObjectMeta::new(filestore_common::ETag::new(""));
             meta.headers = metadata::content_headers(headers)?;
-            meta.user = metadata::user_metadata(headers)?;
+            meta.user = user;
             Some(meta)
         } else {
             None

@@ -6,7 +6,7 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
 use crate::s3::checksum::{kind_dto, put_checksum};
-use crate::s3::error::{invalid_argument, invalid_request};
+use crate::s3::error::{invalid_argument, invalid_request, reply};
 use crate::s3::listing::page_size;
 use crate::s3::{Gateway, request};
 
@@ -58,7 +58,7 @@ impl Asked {
 }
 
 /// `InvalidRequest` when no attribute is asked for.
-pub(in crate::s3) fn missing_attributes() -> s3s::S3Error {
+fn missing_attributes() -> s3s::S3Error {
     invalid_request(
         "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty",
     )
@@ -70,9 +70,12 @@ pub(super) async fn get_object_attributes(
 ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
     let headers = request::headers(&request);
     request::refuse_encryption(headers)?;
-    let asked = Asked::of(headers)?;
+    let asked = Asked::of(headers);
     let input = request.input;
-    gateway.check_owner(input.expected_bucket_owner.as_deref())?;
+    gateway
+        .check_bucket(&input.bucket, input.expected_bucket_owner.as_deref())
+        .await?;
+    let asked = asked?;
     let version = request::existing_version(input.version_id.as_deref())?;
     let max_parts = page_size("max-parts", input.max_parts)?;
     let marker = input.part_number_marker.unwrap_or(0);
@@ -106,7 +109,7 @@ pub(super) async fn get_object_attributes(
     if asked.size {
         output.object_size = i64::try_from(info.size).ok();
     }
-    Ok(S3Response::new(output))
+    Ok(reply::with_bare_etag(S3Response::new(output)))
 }
 
 fn parts(info: &ObjectInfo, marker: i32, max_parts: usize) -> GetObjectAttributesParts {

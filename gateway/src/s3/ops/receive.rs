@@ -102,8 +102,13 @@ fn too_large(size: u64, limit: u64) -> S3Error {
 }
 
 fn refused(error: IngestError) -> S3Error {
-    let mut answer = match error {
-        IngestError::Store(error) => return error::from_store(error),
+    if let IngestError::Store(error) = error {
+        return error::from_store(error);
+    }
+    let mut answer = match &error {
+        // s3s's chunk reader: the framing ended before its last chunk.
+        IngestError::Incomplete { reason, .. } if reason == "Incomplete" => ended(),
+        IngestError::Framing(_) => ended(),
         IngestError::Incomplete { .. } | IngestError::TooLong => {
             error::code(S3ErrorCode::IncompleteBody)
         }
@@ -111,8 +116,15 @@ fn refused(error: IngestError) -> S3Error {
             error::custom("XAmzContentSHA256Mismatch", http::StatusCode::BAD_REQUEST)
         }
         IngestError::ChunkSignature => error::code(S3ErrorCode::SignatureDoesNotMatch),
-        IngestError::Framing(_) => error::code(S3ErrorCode::IncompleteBody),
+        IngestError::Store(_) => error::code(S3ErrorCode::InternalError),
     };
     answer.set_source(Box::new(error));
     answer
+}
+
+fn ended() -> S3Error {
+    S3Error::with_message(
+        S3ErrorCode::IncompleteBody,
+        "The request body terminated unexpectedly",
+    )
 }

@@ -9,7 +9,7 @@ use s3s::dto::{self, CompleteMultipartUploadInput, CompleteMultipartUploadOutput
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::s3::checksum::{
-    kind_dto, kind_name, name, parse_algorithm, put_checksum, take_checksum, well_formed,
+    kind_dto, kind_name, mismatch, name, parse_algorithm, put_checksum, well_formed,
 };
 use crate::s3::conditions::write_precondition;
 use crate::s3::error::{self, invalid_argument, invalid_request};
@@ -92,6 +92,7 @@ impl Completion {
             return Err(different());
         }
         let asked = self.options.object_size;
+        let algorithm = self.options.checksum.as_ref().map(|sum| sum.algorithm);
         let Self {
             bucket,
             key,
@@ -103,15 +104,11 @@ impl Completion {
         let done = gateway
             .long(move |store| store.complete_upload(&bucket, &key, &upload_id, &parts, &options))
             .await;
-        done.map_err(|error| match (error.code(), asked) {
-            (S3ErrorCode::BadDigest, Some(asked))
-                if error.message().is_some_and(|text| text.contains("size")) =>
-            {
-                invalid_request(format!(
-                    "The provided 'x-amz-mp-object-size' header value {asked} does not match what was computed: {}",
-                    error.message().unwrap_or_default()
-                ))
-            }
+        done.map_err(|error| match (error.code(), asked, algorithm) {
+            (S3ErrorCode::BadDigest, Some(asked), _) if is_size(&error) => invalid_request(format!(
+                "The provided 'x-amz-mp-object-size' header value {asked} does not match what was computed"
+            )),
+            (S3ErrorCode::BadDigest, _, Some(algorithm)) => mismatch(algorithm),
             _ => error,
         })
     }
@@ -158,6 +155,13 @@ impl Completion {
         }
         Ok(())
     }
+}
+
+/// Whether the store says that the size is not the announced one.
+fn is_size(error: &S3Error) -> bool {
+    error
+        .message()
+        .is_some_and(|text| text.contains("bytes announced"))
 }
 
 fn check_part(
@@ -267,26 +271,40 @@ fn part(mut part: dto::CompletedPart) -> S3Result<CompletedPart> {
     let Some(etag) = part.e_tag.take() else {
         return Err(error::code(S3ErrorCode::MalformedXML));
     };
-    let checksum = match take_checksum!(part) {
-        Some((algorithm, value)) if well_formed(algorithm, &value) => Some(Checksum {
-            algorithm,
-            kind: ChecksumKind::FullObject,
-            value,
-        }),
-        Some(_) => {
-            return Err(invalid_argument(
-                "Checksum",
-                "",
-                "Invalid Base64 or multiple checksums present in request",
-            ));
-        }
-        None => None,
-    };
+    let checksum = part_checksum(part)?;
     Ok(CompletedPart {
         number,
         etag: ETag::new(etag.value()),
         checksum,
     })
+}
+
+/// The checksum that the client says the part has.
+fn part_checksum(part: dto::CompletedPart) -> S3Result<Option<Checksum>> {
+    let mut sent = [
+        (ChecksumAlgorithm::Crc32, part.checksum_crc32),
+        (ChecksumAlgorithm::Crc32c, part.checksum_crc32c),
+        (ChecksumAlgorithm::Crc64nvme, part.checksum_crc64nvme),
+        (ChecksumAlgorithm::Sha1, part.checksum_sha1),
+        (ChecksumAlgorithm::Sha256, part.checksum_sha256),
+    ]
+    .into_iter()
+    .filter_map(|(algorithm, value)| Some((algorithm, value?)));
+    let Some((algorithm, value)) = sent.next() else {
+        return Ok(None);
+    };
+    if sent.next().is_some() || !well_formed(algorithm, &value) {
+        return Err(invalid_argument(
+            "Checksum",
+            &value,
+            "Invalid Base64 or multiple checksums present in request",
+        ));
+    }
+    Ok(Some(Checksum {
+        algorithm,
+        kind: ChecksumKind::FullObject,
+        value,
+    }))
 }
 
 /// URL of the new object. The scheme is that of a gateway without TLS before it; clients use the
