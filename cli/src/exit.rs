@@ -12,6 +12,16 @@ pub(crate) struct Coded {
     error: anyhow::Error,
 }
 
+impl Coded {
+    /// `error`, ending the process with `code`.
+    pub(crate) fn new(code: ExitCode, error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            code,
+            error: error.into(),
+        }
+    }
+}
+
 impl fmt::Display for Coded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.error)
@@ -28,13 +38,7 @@ pub(crate) trait WithCode<T> {
 
 impl<T, E: Into<anyhow::Error>> WithCode<T> for Result<T, E> {
     fn code(self, code: ExitCode) -> anyhow::Result<T> {
-        self.map_err(|error| {
-            Coded {
-                code,
-                error: error.into(),
-            }
-            .into()
-        })
+        self.map_err(|error| Coded::new(code, error).into())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod environment;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,8 +15,10 @@ use filestore_common::telemetry::{self, LogFormat};
 use filestore_gateway::{
     Config, CredentialDir, CredentialSources, DEFAULT_REGION, Error, KeyPair, Listen,
 };
+use filestore_migrator::ExitCode as Exit;
 use filestore_store::{Durability, MetadataMode};
 
+use crate::exit::{Coded, WithCode as _};
 use environment::Environment;
 
 /// Command line of `filestore gateway`. What is not given on it is taken from the environment
@@ -180,11 +183,6 @@ enum LogFormatArg {
 const DEFAULT_PORT: u16 = 9000;
 const DEFAULT_ADMIN_PORT: u16 = 9090;
 
-/// Exit codes beside 0 and 1, see `docs/reference/exit-codes.md`.
-const EXIT_CONFIGURATION: u8 = 2;
-const EXIT_VOLUME: u8 = 5;
-const EXIT_PORT: u8 = 4;
-
 /// Runs the subcommand to its end.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -195,34 +193,32 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let level = log_level(&args, &environment);
     telemetry::init(&level, format).context("set logging up")?;
-    let config = match config(args, &environment) {
-        Ok(config) => config,
-        Err(error) => return Ok(failed(&error, EXIT_CONFIGURATION)),
-    };
+    let config = config(args, &environment).code(Exit::Usage)?;
     for warning in environment.warnings() {
         tracing::warn!("{warning}");
     }
     let shutdown = shutdown::on_signal().context("handle signals")?;
-    match filestore_gateway::serve(&config, &shutdown) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) => {
-            let code = match &error {
-                Error::Credentials(_) => EXIT_CONFIGURATION,
-                Error::Volume { .. } => EXIT_VOLUME,
-                Error::Bind { .. } => EXIT_PORT,
-                Error::Start(_) | Error::Panicked => 1,
-            };
-            Ok(failed(&error.into(), code))
-        }
-    }
+    filestore_gateway::serve(&config, &shutdown).map_err(coded)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// One line on standard error, whatever the log level.
-fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
-    use std::io::Write as _;
-    // Nowhere is left to report to when standard error is closed.
-    drop(writeln!(std::io::stderr(), "filestore: {error:#}"));
-    ExitCode::from(code)
+/// The configuration for these arguments where `variables` are the environment.
+pub(crate) fn config_from(
+    args: Args,
+    variables: &BTreeMap<String, String>,
+) -> anyhow::Result<Config> {
+    config(args, &variables.clone().into_iter().collect())
+}
+
+/// Gives an error of the gateway its exit code.
+pub(crate) fn coded(error: Error) -> anyhow::Error {
+    let code = match &error {
+        Error::Credentials(_) => Exit::Usage,
+        Error::Volume { .. } => Exit::Refused,
+        Error::Bind { .. } => Exit::Retryable,
+        Error::Start(_) | Error::Panicked => Exit::Failures,
+    };
+    Coded::new(code, error).into()
 }
 
 fn log_level(args: &Args, environment: &Environment) -> String {

@@ -48,7 +48,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Up(args) => up::run(args),
+        Command::Up(args) => up::run(&args),
         Command::Gateway(args) => gateway::run(args),
         Command::Migrate(args) => migrate::run(args),
         Command::Volume(args) => volume::run(&args),

@@ -76,6 +76,9 @@ enum Command {
         sides: options::OptionalSides,
         #[command(flatten)]
         tuning: options::Tuning,
+        /// How closely to look before the marker is written.
+        #[arg(long, value_enum, default_value_t = Look::Listing)]
+        verify: Look,
         /// End with the marker `verified`; somebody else hands the target over.
         #[arg(long)]
         no_cutover: bool,
@@ -108,6 +111,24 @@ impl From<Look> for Mode {
             Look::Bytes => Self::Bytes,
         }
     }
+}
+
+/// What `migrate run` is asked for by these arguments, for a caller that runs it itself.
+pub(crate) fn run_options(args: Args) -> anyhow::Result<RunOptions> {
+    let Command::Run {
+        sides,
+        tuning,
+        verify,
+        no_cutover,
+    } = args.command
+    else {
+        anyhow::bail!("only `migrate run` prepares a volume for a gateway");
+    };
+    Ok(RunOptions {
+        cutover: !no_cutover,
+        verify: verify.into(),
+        ..tuning.apply(sides.options()?)
+    })
 }
 
 /// Runs the subcommand to its end.
@@ -200,16 +221,8 @@ async fn dispatch(
             }
             Ok(exit)
         }
-        Command::Run {
-            sides,
-            tuning,
-            no_cutover,
-        } => {
-            let options = tuning.apply(sides.options()?);
-            let options = RunOptions {
-                cutover: !no_cutover,
-                ..options
-            };
+        command @ Command::Run { .. } => {
+            let options = run_options(Args { command })?;
             ended(engine::run(&options, progress, cancel).await?)
         }
         Command::Status { to, json } => {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Endpoint;
+use crate::verify::Mode;
 
 /// What to migrate and how.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct RunOptions {
     pub absent_after: Duration,
     /// Bound of the comparison after cut-over.
     pub recheck: Duration,
+    /// How closely `run` compares before it writes the marker.
+    pub verify: Mode,
     /// Write `cutover` at the end (the caller starts a gateway next); else `verified`.
     pub cutover: bool,
     /// Go on although current objects cannot be carried (they are listed).
@@ -49,6 +52,7 @@ impl RunOptions {
             wait: Duration::from_secs(600),
             absent_after: Duration::from_secs(10),
             recheck: Duration::from_secs(30),
+            verify: Mode::Listing,
             cutover: true,
             accept_loss: false,
             delete_extraneous: false,

@@ -387,7 +387,8 @@ async fn take_over(session: &mut Session<'_>) -> Result<Outcome> {
         );
         session.pass(Pass::Copy).await?;
     }
-    conclude(session, Mode::Listing).await
+    let mode = session.options.verify;
+    conclude(session, mode).await
 }
 
 /// Final passes, then the marker if both sides are equal and nothing was lost.

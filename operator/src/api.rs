@@ -18,7 +18,7 @@ mod storage;
 
 pub use crd::{crd, crd_yaml};
 pub use credentials::{CredentialKeys, CredentialsSpec, SecretReference};
-pub use migration::{MigrationBucket, MigrationMode, MigrationSource, MigrationSpec, Verify};
+pub use migration::{MigrationMode, MigrationSource, MigrationSpec, Verify};
 pub use pod::{PodSpec, ResourcesSpec, SecurityProfile, SecuritySpec, ServiceSpec};
 pub use spec::{BucketSpec, Durability, Engine, Filestore, FilestoreSpec, VersitygwSpec};
 pub use storage::{AccessMode, MetadataMode, StorageSpec};

@@ -243,17 +243,6 @@ fn migration(
     Ok(Migration {
         id: spec.id.clone(),
         source,
-        buckets: spec
-            .buckets
-            .iter()
-            .enumerate()
-            .map(|(index, bucket)| {
-                bucket_name(
-                    format!("spec.migration.buckets[{index}].name"),
-                    &bucket.name,
-                )
-            })
-            .collect::<Result<_>>()?,
         verify: spec.verify.unwrap_or_default(),
         parallelism: spec.parallelism,
     })
@@ -276,7 +265,6 @@ fn source(
             }
             Ok(Source::Online {
                 endpoint: endpoint(format!("{field}.endpoint"), url)?,
-                region: region(spec.region.as_deref(), "spec.migration.source.region")?,
                 keys: match &spec.credentials {
                     Some(credentials) => {
                         key_pair(&format!("{field}.credentials"), credentials, secrets)?
@@ -295,10 +283,10 @@ fn source(
                     ),
                 ));
             }
-            if spec.region.is_some() || spec.credentials.is_some() {
+            if spec.credentials.is_some() {
                 return Err(ValidationError::new(
                     field,
-                    "region and credentials belong to endpoint; remove them beside existingClaim",
+                    "credentials belong to endpoint; a drive needs none, remove them",
                 ));
             }
             let path = spec.path.as_deref().unwrap_or_default().trim_matches('/');

@@ -34,14 +34,10 @@ pub struct MigrationSpec {
     /// The legacy store; only ever read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<MigrationSource>,
-    /// Buckets to carry. Default: all.
-    #[schemars(length(max = 64))]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub buckets: Vec<MigrationBucket>,
-    /// How much is compared before cut-over. Default `etag`.
+    /// How closely both sides are compared before cut-over. Default `listing`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// Objects copied at the same time. Default: adapted to what source and volume bear.
+    /// Objects copied at the same time. Default 16.
     #[schemars(range(min = 1, max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u16>,
@@ -66,8 +62,8 @@ pub enum MigrationMode {
 #[x_kube(
     validation = Rule::new("has(self.endpoint) != has(self.existingClaim)")
         .message("exactly one of endpoint or existingClaim"),
-    validation = Rule::new("has(self.endpoint) || (!has(self.region) && !has(self.credentials))")
-        .message("region and credentials belong to endpoint"),
+    validation = Rule::new("has(self.endpoint) || !has(self.credentials)")
+        .message("credentials belong to endpoint"),
     validation = Rule::new("!has(self.path) || has(self.existingClaim)")
         .message("path belongs to existingClaim"),
 )]
@@ -77,10 +73,6 @@ pub struct MigrationSource {
     #[schemars(length(max = 256), regex(pattern = r"^https?://[^/]+/?$"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Region to sign requests for. Default `us-east-1`.
-    #[schemars(length(min = 1, max = 32))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
     /// Keys of the source. Default: those of the Filestore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<CredentialsSpec>,
@@ -97,26 +89,17 @@ pub struct MigrationSource {
     pub path: Option<String>,
 }
 
-/// A bucket to carry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct MigrationBucket {
-    /// Name on the source, kept on the target.
-    #[schemars(length(min = 3, max = 63))]
-    pub name: String,
-}
-
-/// How much is compared before cut-over. Default `etag`.
+/// How closely both sides are compared before cut-over. Default `listing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {
-    /// Keys and sizes.
-    Listing,
-    /// Keys, sizes, ETags and metadata.
+    /// ETag and size in both listings.
     #[default]
+    Listing,
+    /// The target is read and its ETags are computed.
     Etag,
-    /// Also every byte.
-    Full,
+    /// Both sides are read and every byte is compared.
+    Bytes,
 }
 
 impl Verify {
@@ -125,7 +108,7 @@ impl Verify {
         match self {
             Self::Listing => "listing",
             Self::Etag => "etag",
-            Self::Full => "full",
+            Self::Bytes => "bytes",
         }
     }
 }

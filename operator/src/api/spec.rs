@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{CredentialsSpec, MigrationSpec, PodSpec, SecuritySpec, ServiceSpec, StorageSpec};
 
 /// What a Filestore should be.
+#[expect(
+    clippy::duplicated_attributes,
+    reason = "each printed column has a type and a priority"
+)]
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "filestore.ryax.tech",

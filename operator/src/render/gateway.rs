@@ -66,6 +66,9 @@ fn args(filestore: &ValidatedFilestore) -> Vec<String> {
         filestore.region.clone(),
         "--durability".to_owned(),
         filestore.durability.as_str().to_owned(),
+        "--grace-period".to_owned(),
+        // The last seconds are for what follows the requests: closing files, ending threads.
+        (filestore.pod.grace_seconds - 5).max(1).to_string(),
     ];
     args.extend(metadata_args(filestore.storage.metadata));
     args

@@ -52,8 +52,9 @@ fn args(migration: &Migration, source: &Source) -> Vec<String> {
         format!("volume:{DATA_PATH}"),
     ];
     let mut flag = |name: &str, value: String| args.extend([name.to_owned(), value]);
+    flag("--verify", migration.verify.as_str().to_owned());
     if let Some(id) = &migration.id {
-        flag("--run-id", id.clone());
+        flag("--id", id.clone());
     }
     if let Some(count) = migration.parallelism {
         flag("--parallel", count.to_string());

@@ -10,13 +10,13 @@ use super::container::{DATA_VOLUME, SOURCE_VOLUME};
 use super::gateway::gateway;
 use super::labels::{labels, selector};
 use super::migrate::migrate;
-use super::prepare::prepare;
+use super::prepare::{layout, prepare};
 use crate::validate::{Security, Source, ValidatedFilestore};
 
 /// The pod of a Filestore. The init containers run one after the other, the server starts when
 /// they have ended well.
 pub fn pod_template(filestore: &ValidatedFilestore) -> PodTemplateSpec {
-    let init: Vec<_> = [migrate(filestore), prepare(filestore)]
+    let init: Vec<_> = [layout(filestore), migrate(filestore), prepare(filestore)]
         .into_iter()
         .flatten()
         .collect();

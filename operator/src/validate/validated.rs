@@ -92,11 +92,9 @@ pub struct Migration {
     pub id: Option<String>,
     /// The legacy store; `None` = to be discovered in the cluster.
     pub source: Option<Source>,
-    /// Buckets to carry; empty = all.
-    pub buckets: Vec<BucketName>,
-    /// How much is compared before cut-over.
+    /// How closely both sides are compared before cut-over.
     pub verify: Verify,
-    /// Objects copied at the same time; `None` = adapted.
+    /// Objects copied at the same time; `None` = as the migrator does by itself.
     pub parallelism: Option<u16>,
 }
 
@@ -107,8 +105,6 @@ pub enum Source {
     Online {
         /// URL without trailing slash.
         endpoint: String,
-        /// Region to sign for.
-        region: String,
         /// Its keys.
         keys: KeyPair,
     },
