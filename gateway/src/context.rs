@@ -20,6 +20,7 @@ pub(crate) struct RequestContext {
     operation: OnceLock<&'static str>,
     attempt: AtomicUsize,
     more_secrets: AtomicBool,
+    failure: OnceLock<&'static str>,
 }
 
 impl RequestContext {
@@ -30,6 +31,7 @@ impl RequestContext {
             operation: OnceLock::new(),
             attempt: AtomicUsize::new(0),
             more_secrets: AtomicBool::new(false),
+            failure: OnceLock::new(),
         })
     }
 
@@ -41,6 +43,29 @@ impl RequestContext {
     /// Asks the request that the calling task serves, if it serves one.
     pub(crate) fn with<T>(ask: impl FnOnce(&Self) -> T) -> Option<T> {
         CURRENT.try_with(|context| ask(context)).ok()
+    }
+
+    /// Notes and logs a failure on the server's side: its kind, for metrics, and its causes. The
+    /// answer says neither.
+    pub(crate) fn failed(kind: &'static str, error: &(dyn std::error::Error + 'static)) {
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        let causes: Vec<String> = causes.map(ToString::to_string).collect();
+        let error = causes.join(": ");
+        Self::with(|context| {
+            context.failure.get_or_init(|| kind);
+            tracing::error!(
+                request_id = context.request_id,
+                operation = context.operation(),
+                kind,
+                error,
+                "Request failed"
+            );
+        });
+    }
+
+    /// Kind of the failure, if there was one.
+    pub(crate) fn failure(&self) -> Option<&'static str> {
+        self.failure.get().copied()
     }
 
     /// S3's name of the operation; [`operations::UNKNOWN`] when the request was refused before

@@ -33,6 +33,11 @@ struct OperationLabel {
     operation: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
 type Histograms = Family<OperationLabel, Histogram, fn() -> Histogram>;
 type UnsignedGauge = Gauge<u64, AtomicU64>;
 
@@ -50,6 +55,7 @@ pub(crate) struct Metrics {
     in_flight: Gauge,
     received: Counter,
     sent: Counter,
+    errors: Family<KindLabel, Counter>,
     size: UnsignedGauge,
     available: UnsignedGauge,
     inodes: UnsignedGauge,
@@ -67,6 +73,7 @@ impl Metrics {
             in_flight: Gauge::default(),
             received: Counter::default(),
             sent: Counter::default(),
+            errors: Family::default(),
             size: UnsignedGauge::default(),
             available: UnsignedGauge::default(),
             inodes: UnsignedGauge::default(),
@@ -128,6 +135,11 @@ impl Metrics {
 
     fn register_store(&mut self) {
         let store = self.registry.sub_registry_with_prefix("store");
+        store.register(
+            "errors",
+            "Requests that failed on the server's side (io, no_space, damaged, volume, internal)",
+            self.errors.clone(),
+        );
         store.register_with_unit("size", "Size of the volume", Unit::Bytes, self.size.clone());
         store.register_with_unit(
             "available",
@@ -169,6 +181,10 @@ impl Metrics {
             .observe(elapsed.as_secs_f64());
     }
 
+    pub(crate) fn store_error(&self, kind: &'static str) {
+        self.errors.get_or_create(&KindLabel { kind }).inc();
+    }
+
     pub(crate) fn received(&self, bytes: u64) {
         self.received.inc_by(bytes);
     }
@@ -200,6 +216,7 @@ mod tests {
         metrics.answered("PutObject", Duration::from_micros(200));
         metrics.end("PutObject", 200, Duration::from_millis(3), 7);
         metrics.begin();
+        metrics.store_error("no_space");
         metrics.set_space(&Space {
             total_bytes: 100,
             available_bytes: 40,
@@ -217,6 +234,7 @@ mod tests {
             "filestore_s3_requests_in_flight 1",
             "filestore_s3_received_bytes_total 5",
             "filestore_s3_sent_bytes_total 7",
+            r#"filestore_store_errors_total{kind="no_space"} 1"#,
             "filestore_store_size_bytes 100",
             "filestore_store_available_bytes 40",
             "filestore_store_inodes 10",

@@ -7,7 +7,7 @@ use filestore_gateway::Listen;
 
 /// Settings of versitygw that change what is served or how it is protected: ignoring one would be
 /// worse than not starting. (name, why)
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 7] = [
     ("VGW_CERT", "TLS on the S3 port is not supported yet"),
     ("VGW_KEY", "TLS on the S3 port is not supported yet"),
     ("VGW_READ_ONLY", "read-only mode is not supported yet"),
@@ -15,13 +15,16 @@ const REFUSED: [(&str, &str); 6] = [
         "VGW_META_NONE",
         "objects without metadata are not supported",
     ),
+    (
+        "VGW_META_SIDECAR",
+        "versitygw's sidecar metadata has to be imported into the volume first",
+    ),
     ("VGW_IAM_DIR", "further accounts are not supported yet"),
     ("VGW_VERSIONING_DIR", "versioning is not supported yet"),
 ];
 
 /// Settings of versitygw that may be left out without harm.
-const IGNORED: [&str; 5] = [
-    "VGW_META_SIDECAR",
+const IGNORED: [&str; 4] = [
     "VGW_ADMIN_PORT",
     "VGW_ACCESS_LOG",
     "VGW_CHOWN_UID",

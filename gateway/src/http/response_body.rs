@@ -17,6 +17,8 @@ use crate::metrics::Metrics;
 /// Status of requests whose client left before the answer (nginx's "client closed request").
 const CLIENT_LEFT: u16 = 499;
 
+const NOT_IMPLEMENTED: u16 = 501;
+
 /// Observes one request from its head to the end of its answer; reports when dropped.
 pub(crate) struct Measure {
     metrics: Arc<Metrics>,
@@ -74,13 +76,16 @@ impl Drop for Measure {
             elapsed_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
             "Request"
         );
-        if self.status >= 500 {
-            tracing::error!(
+        match self.context.failure() {
+            Some(kind) => self.metrics.store_error(kind),
+            // The cause was not seen by us; 501 is an answer, not a failure.
+            None if self.status >= 500 && self.status != NOT_IMPLEMENTED => tracing::error!(
                 request_id = self.context.request_id,
                 operation,
                 status = self.status,
-                "Request failed on the server's side"
-            );
+                "Request failed"
+            ),
+            None => {}
         }
     }
 }

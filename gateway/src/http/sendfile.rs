@@ -29,9 +29,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 /// Most bytes that one slice stands for.
 pub(crate) const MAX_SLICE: usize = 4 * 1024 * 1024;
 
-/// Slices that may exist at a time. With [`MAX_SLICE`] this reserves 64 GiB of addresses, no
+/// Slices that may exist at a time. With [`MAX_SLICE`] this reserves 16 GiB of addresses, no
 /// memory.
-const SLOTS: usize = 16 * 1024;
+const SLOTS: usize = 4 * 1024;
 
 /// Bytes copied at a time where the file system cannot sendfile.
 const COPY_BYTES: usize = 64 * 1024;

@@ -6,6 +6,8 @@ use filestore_store::Error as StoreError;
 use http::StatusCode;
 use s3s::{S3Error, S3ErrorCode, StdError};
 
+use crate::context::RequestContext;
+
 pub(crate) mod reply;
 
 /// An error with S3's own text for its code.
@@ -45,8 +47,16 @@ pub(crate) fn header_not_implemented(header: &str) -> S3Error {
 
 /// A failure inside the gateway: logged with its cause, answered without it.
 pub(crate) fn internal(source: impl Into<StdError>) -> S3Error {
+    let source = source.into();
+    let kind = match source.downcast_ref() {
+        Some(StoreError::Io { .. }) => "io",
+        Some(StoreError::Damaged(_)) => "damaged",
+        Some(StoreError::Volume(_)) => "volume",
+        _ => "internal",
+    };
+    RequestContext::failed(kind, &*source);
     let mut error = code(S3ErrorCode::InternalError);
-    error.set_source(source.into());
+    error.set_source(source);
     error
 }
 
@@ -81,6 +91,7 @@ pub(crate) fn from_store(error: StoreError) -> S3Error {
         ),
         StoreError::MetadataTooLarge(_) => code(S3ErrorCode::MetadataTooLarge),
         StoreError::NoSpace { .. } => {
+            RequestContext::failed("no_space", &error);
             let mut answer = custom("InsufficientStorage", StatusCode::INSUFFICIENT_STORAGE);
             answer.set_source(Box::new(error));
             answer

@@ -3,7 +3,7 @@
 use filestore_gateway::{CredentialDir, CredentialSources, KeyPair};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::harness::{ACCESS, Payload, Request, SECRET, Server, signer, until};
+use crate::harness::{ACCESS, Payload, Request, SECRET, Server, form, signer, until};
 
 fn error(status: u16, code: &str) -> (u16, Option<String>) {
     (status, Some(code.to_owned()))
@@ -85,33 +85,52 @@ fn signature_version_2_is_refused() {
 }
 
 #[test]
+fn signed_forms_are_taken_and_unsigned_ones_are_not() {
+    use base64::Engine as _;
+    let server = Server::start();
+    let signer = signer();
+    let (credential, date) = (signer.credential(), signer.timestamp());
+    let policy = format!(
+        r#"{{"expiration":"2099-01-01T00:00:00Z","conditions":[{{"bucket":"bucket"}},
+            ["starts-with","$key",""],{{"x-amz-algorithm":"AWS4-HMAC-SHA256"}},
+            {{"x-amz-credential":"{credential}"}},{{"x-amz-date":"{date}"}}]}}"#
+    );
+    let policy = base64::engine::general_purpose::STANDARD.encode(policy);
+    let signature = signer.sign(&policy);
+    let fields = [
+        ("key", "k"),
+        ("x-amz-algorithm", "AWS4-HMAC-SHA256"),
+        ("x-amz-credential", &credential),
+        ("x-amz-date", &date),
+        ("policy", &policy),
+        ("x-amz-signature", &signature),
+        ("file", "content"),
+    ];
+
+    let unsigned = server.client().send(&form(&[fields[0], fields[6]]));
+    assert_eq!(unsigned.error(), error(403, "AccessDenied"));
+    assert_eq!(server.get("k").status, 404);
+    let taken = server.client().send(&form(&fields));
+
+    assert_eq!(taken.status, 204, "{taken:?}");
+    assert_eq!(server.get("k").body, b"content");
+}
+
+#[test]
 fn signature_version_2_is_refused_in_forms() {
     use base64::Engine as _;
-    use std::fmt::Write as _;
     let server = Server::start();
     let policy = r#"{"expiration":"2099-01-01T00:00:00Z","conditions":[{"bucket":"bucket"},["starts-with","$key",""]]}"#;
     let policy = base64::engine::general_purpose::STANDARD.encode(policy);
     // HMAC-SHA1 of the policy with the right secret: only the version is wrong.
     let signature = crate::sigv4::version_2(SECRET, policy.as_bytes());
-    let mut form = String::new();
-    for (name, value) in [
+    let post = form(&[
         ("key", "k"),
         ("AWSAccessKeyId", ACCESS),
-        ("policy", policy.as_str()),
-        ("signature", signature.as_str()),
+        ("policy", &policy),
+        ("signature", &signature),
         ("file", "content"),
-    ] {
-        write!(
-            form,
-            "--xx\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
-        )
-        .unwrap();
-    }
-    form += "--xx--\r\n";
-    let post = Request::new("POST", "/bucket")
-        .unsigned()
-        .header("Content-Type", "multipart/form-data; boundary=xx")
-        .body(form.as_bytes());
+    ]);
 
     let response = server.client().send(&post);
 

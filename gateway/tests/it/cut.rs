@@ -1,6 +1,7 @@
 //! A body that does not arrive whole leaves nothing behind, however its connection ends.
 
-use crate::harness::{BUCKET, Client, Payload, Request, Server};
+use crate::client::Client;
+use crate::harness::{BUCKET, Payload, Request, Server};
 
 #[derive(Debug, Clone, Copy)]
 enum End {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use filestore_common::shutdown::CancellationToken;
 use filestore_gateway::{Error, Gateway, Listen};
 
-use crate::harness::{Client, Payload, Request, Server, config};
+use crate::harness::{Payload, Request, Server, config};
 
 #[test]
 fn connections_are_kept_alive_also_after_errors() {
@@ -232,7 +232,7 @@ fn a_port_in_use_is_said_in_one_line() {
 #[test]
 fn all_file_work_may_go_to_the_pool() {
     let server = Server::start_with(|config| config.blocking_io = true);
-    let mut client: Client = server.client();
+    let mut client = server.client();
     assert_eq!(client.send(&Request::new("PUT", "/bucket")).status, 200);
     let body: Vec<u8> = (0..=250).cycle().take(300_000).collect();
 

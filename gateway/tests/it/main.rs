@@ -2,9 +2,11 @@
 
 mod admin;
 mod auth;
+// Helpers are test code to clippy only where they say so.
+#[cfg(test)]
+mod client;
 mod cut;
 mod files;
-// Helpers are test code to clippy only where they say so.
 #[cfg(test)]
 mod harness;
 mod http;

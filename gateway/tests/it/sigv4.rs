@@ -83,7 +83,11 @@ impl Signer {
         format!("{}/{}/s3/aws4_request", self.date(), self.region)
     }
 
-    fn sign(&self, string_to_sign: &str) -> String {
+    pub(crate) fn credential(&self) -> String {
+        format!("{}/{}", self.access_key, self.scope())
+    }
+
+    pub(crate) fn sign(&self, string_to_sign: &str) -> String {
         let key = format!("AWS4{}", self.secret_key);
         let key = hmac(key.as_bytes(), self.date().as_bytes());
         let key = hmac(&key, self.region.as_bytes());
@@ -132,9 +136,8 @@ impl Signer {
     ) -> (String, String) {
         let (names, signature) = self.signature(method, path, query, headers, payload);
         let header = format!(
-            "AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={names}, Signature={signature}",
-            self.access_key,
-            self.scope()
+            "AWS4-HMAC-SHA256 Credential={}, SignedHeaders={names}, Signature={signature}",
+            self.credential()
         );
         (header, signature)
     }
@@ -143,10 +146,7 @@ impl Signer {
     pub(crate) fn presign(&self, method: &str, path: &str, host: &str, seconds: u64) -> String {
         let mut query: Vec<(String, String)> = [
             ("X-Amz-Algorithm", "AWS4-HMAC-SHA256".to_owned()),
-            (
-                "X-Amz-Credential",
-                format!("{}/{}", self.access_key, self.scope()),
-            ),
+            ("X-Amz-Credential", self.credential()),
             ("X-Amz-Date", self.timestamp()),
             ("X-Amz-Expires", seconds.to_string()),
             ("X-Amz-SignedHeaders", "host".to_owned()),
