@@ -54,7 +54,7 @@ impl Scratch {
             options,
         } = self;
         drop(store);
-        let store = Store::open(dir.path(), &options).unwrap();
+        let store = open_alone(dir.path(), &options);
         Self {
             dir,
             store,
@@ -69,6 +69,21 @@ impl Scratch {
     /// Path of something in the bucket.
     pub(super) fn path(&self, path: &str) -> PathBuf {
         self.dir.path().join("s3/bucket").join(path)
+    }
+}
+
+/// Opens a volume that nobody else has open, so that the start sweeps. Tests that start processes
+/// at the same time hold copies of its lock for a moment.
+pub(crate) fn open_alone(path: &Path, options: &StoreOptions) -> Store {
+    let options = StoreOptions {
+        access: Access::Exclusive,
+        ..options.clone()
+    };
+    loop {
+        match Store::open(path, &options) {
+            Err(Error::Volume(line)) if line.contains("in use") => std::thread::yield_now(),
+            other => return other.unwrap(),
+        }
     }
 }
 

@@ -13,6 +13,10 @@ use crate::layout;
 use crate::query::Access;
 use crate::{Error, Result};
 
+/// How long a start looks whether it is alone: this often, this long. A process that ended a
+/// moment ago may still hold the lock through a child between fork and exec.
+const ALONE_WAITS: usize = 20;
+const ALONE_WAIT: Duration = Duration::from_millis(5);
 /// How long a gateway waits for another one's sweep: this often, this long.
 const SWEEP_WAITS: usize = 100;
 const SWEEP_WAIT: Duration = Duration::from_millis(50);
@@ -40,7 +44,7 @@ pub(super) fn take(path: &Path, control: &Dir, access: Access) -> Result<Lock> {
         )
         .map(File::from)
         .map_err(|error| super::identity::unusable(path, "open .filestore/lock", error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match lock_alone(&file) {
         Ok(()) => Ok(Lock { file, alone: true }),
         Err(Errno::WOULDBLOCK) if access == Access::Exclusive => Err(Error::Volume(format!(
             "{} is in use by a gateway or another migration: stop it first",
@@ -63,6 +67,16 @@ pub(super) fn take(path: &Path, control: &Dir, access: Access) -> Result<Lock> {
             error,
         )),
     }
+}
+
+fn lock_alone(file: &File) -> rustix::io::Result<()> {
+    for _ in 1..ALONE_WAITS {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(ALONE_WAIT),
+            other => return other,
+        }
+    }
+    flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
 /// Turns the lock into a shared one, or takes it so.

@@ -6,6 +6,7 @@ use filestore_common::marker::MarkerState;
 
 use super::*;
 use crate::query::Durability;
+use crate::store::tests::open_alone;
 use crate::{Store, read_marker};
 
 fn options() -> StoreOptions {
@@ -136,7 +137,7 @@ fn a_lock_keeps_migrations_and_gateways_apart() {
     let second = Store::open(scratch.path(), &options()).unwrap();
     assert!(refusal(scratch.path(), &exclusive).contains("gateway"));
     drop((first, second));
-    drop(Store::open(scratch.path(), &exclusive).unwrap());
+    drop(open_alone(scratch.path(), &options()));
 }
 
 #[test]
@@ -254,9 +255,10 @@ fn a_start_removes_what_crashes_left() {
     for file in [&ours, &theirs, &trash] {
         fs::write(file, b"x").unwrap();
     }
+    drop(open_alone(scratch.path(), &options()));
+    assert!(!ours.exists());
     // Not while another gateway, whose files these may be, has the volume open.
     let other = Store::open(scratch.path(), &options()).unwrap();
-    assert!(!ours.exists());
     fs::write(&ours, b"x").unwrap();
     let store = Store::open(scratch.path(), &options()).unwrap();
     assert!(ours.exists());

@@ -97,7 +97,7 @@ fn survives(mode: MetadataMode, durability: Durability) {
         // What it still said before it died was acknowledged too.
         let last = done.last().unwrap_or(seen);
 
-        let store = Store::open(&volume, &options).unwrap();
+        let store = open_alone(&volume, &options);
         let replay = Scratch::relaxed(MetadataMode::Xattr);
         for number in next..=last {
             let (name, body) = change(&replay.store, number);
