@@ -199,7 +199,7 @@ impl Volume {
             .unwrap_or_else(PoisonError::into_inner);
         let io = |error: std::io::Error| Error::io("delete a bucket", error);
         let dir = self.bucket_dir(bucket)?;
-        if !self.overflow_objects(bucket)?.is_empty() || self.holds_objects(bucket, &dir, "")? {
+        if !self.overflow_keys(bucket)?.is_empty() || self.holds_objects(bucket, &dir, "")? {
             return Err(Error::BucketNotEmpty);
         }
         clear(&dir).map_err(io)?;

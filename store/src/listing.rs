@@ -19,11 +19,12 @@ mod visible;
 pub(crate) use cache::NameCache;
 
 use crate::dir::Dir;
-use crate::query::{ListPage, ListQuery, ListedObject, MetadataMode};
+use crate::query::{ListPage, ListQuery, MetadataMode};
 use crate::{Error, Result};
 
-/// Objects with this prefix that lie outside the tree, sorted by key, none below the bound.
-pub(crate) type Outside<'a> = dyn Fn(&str, &[u8]) -> Result<Vec<ListedObject>> + 'a;
+/// Keys with this prefix that lie outside the tree, sorted, none below the bound. Those that the
+/// tree has as well are listed once.
+pub(crate) type Outside<'a> = dyn Fn(&str, &[u8]) -> Result<Vec<String>> + 'a;
 
 /// What a listing reads.
 pub(crate) struct Source<'a> {
@@ -33,9 +34,11 @@ pub(crate) struct Source<'a> {
     pub(crate) mode: MetadataMode,
     /// Names of directories seen before.
     pub(crate) cache: &'a NameCache,
-    /// Reads one object consistently; `None` when there is none.
+    /// Reads one object of the tree consistently; `None` when there is none.
     pub(crate) head: &'a objects::Head<'a>,
-    /// Objects outside the tree, sorted by key, none below the bound that is passed.
+    /// The same of a key outside the tree; `None` also when the tree has it.
+    pub(crate) head_overflow: &'a objects::Head<'a>,
+    /// Keys outside the tree.
     pub(crate) overflow: &'a Outside<'a>,
 }
 
@@ -67,6 +70,7 @@ pub(crate) fn list(source: &Source<'_>, query: &ListQuery) -> Result<ListPage> {
         objects: objects::Objects {
             mode: source.mode,
             head: source.head,
+            head_overflow: source.head_overflow,
         },
         grouping,
         overflow: overflow.into_iter().peekable(),

@@ -4,7 +4,7 @@
 //! A key lives in its tree place or here. Once here it stays here until deleted, so an overwrite
 //! is one rename; where both exist (another program wrote the tree), the tree counts.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -17,12 +17,14 @@ use crate::attributes::xattr;
 use crate::dir::Dir;
 use crate::layout::attribute;
 use crate::path::{hash_dir, hash_name};
-use crate::query::{ListedObject, MetadataMode};
+use crate::query::MetadataMode;
 use crate::volume::Volume;
 use crate::{Error, Result};
 
 /// Attempts to enter a directory that deletes keep removing.
 const ATTEMPTS: usize = 100;
+/// Keys that are remembered by their hash: some 20 MiB with keys of usual length.
+const REMEMBERED: usize = 100_000;
 /// A directory changed more recently than this may change again within one tick of its clock.
 const RACY: Duration = Duration::from_secs(2);
 
@@ -31,6 +33,8 @@ const RACY: Duration = Duration::from_secs(2);
 pub(crate) struct Overflow {
     dir: Dir,
     buckets: Mutex<Known>,
+    /// Keys by the name of their file, which is their hash: true for ever once read.
+    keys: Mutex<HashMap<String, ObjectKey>>,
 }
 
 /// Buckets that have an overflow directory, as of a state of [`Overflow::dir`].
@@ -43,8 +47,24 @@ struct Known {
 impl Overflow {
     /// In the directory `keys`.
     pub(crate) fn new(dir: Dir) -> Self {
-        let buckets = Mutex::default();
-        Self { dir, buckets }
+        Self {
+            dir,
+            buckets: Mutex::default(),
+            keys: Mutex::default(),
+        }
+    }
+
+    fn known_key(&self, name: &str) -> Option<ObjectKey> {
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.get(name).cloned()
+    }
+
+    fn remember_key(&self, name: String, key: &ObjectKey) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if keys.len() >= REMEMBERED {
+            keys.clear();
+        }
+        keys.entry(name).or_insert_with(|| key.clone());
     }
 
     /// Whether the bucket may have overflow keys; one `fstat` when nothing changed.
@@ -182,47 +202,47 @@ impl Overflow {
 }
 
 impl Volume {
-    /// Overflow objects of a bucket in byte order of their keys. Costs nothing when there are
-    /// none, a look at each file otherwise.
-    pub(crate) fn overflow_objects(
-        &self,
-        bucket: &BucketName,
-    ) -> Result<Vec<(ObjectKey, ObjectInfo)>> {
-        let mut objects = Vec::new();
+    /// Overflow keys of a bucket in byte order. Costs nothing when there are none; otherwise the
+    /// names are read, and each file that was not seen before. The tree may have some of them too.
+    pub(crate) fn overflow_keys(&self, bucket: &BucketName) -> Result<Vec<ObjectKey>> {
+        let mut keys = Vec::new();
         for name in self.overflow.names(bucket)? {
-            let Some(key) = self.overflow_key(bucket, &name)? else {
-                continue;
+            let key = match self.overflow.known_key(&name) {
+                Some(key) => Some(key),
+                None => self.overflow_key(bucket, &name)?,
             };
-            // By way of the key, so that a record or file that changes meanwhile is read whole,
-            // and a key that the tree has as well is not listed twice.
-            if let Some(found) = self.find_overflow(bucket, &key)? {
-                objects.push((key, found.info()));
+            if let Some(key) = key {
+                self.overflow.remember_key(name, &key);
+                keys.push(key);
             }
         }
-        objects.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(objects)
+        keys.sort_unstable();
+        Ok(keys)
     }
 
-    /// Overflow objects with a prefix and not below `bound`, in byte order, for a listing.
+    /// [`Self::overflow_keys`] with a prefix and not below a bound, for a listing.
     pub(crate) fn list_overflow(
         &self,
         bucket: &BucketName,
         prefix: &str,
         bound: &[u8],
-    ) -> Result<Vec<ListedObject>> {
-        let objects = self.overflow_objects(bucket)?.into_iter();
-        let wanted = objects.filter(|(key, _)| {
-            key.as_str().starts_with(prefix) && key.as_str().as_bytes() >= bound
-        });
-        Ok(wanted
-            .map(|(key, info)| ListedObject {
-                key: key.into(),
-                size: info.size,
-                etag: info.meta.etag,
-                last_modified: info.last_modified,
-                checksum: info.meta.checksum.map(|sum| (sum.algorithm, sum.kind)),
-            })
+    ) -> Result<Vec<String>> {
+        let keys = self.overflow_keys(bucket)?.into_iter().map(String::from);
+        Ok(keys
+            .filter(|key| key.starts_with(prefix) && key.as_bytes() >= bound)
             .collect())
+    }
+
+    /// Metadata of a listed overflow key; `None` when it is gone or the tree has it as well.
+    pub(crate) fn head_overflow(
+        &self,
+        bucket: &BucketName,
+        key: &str,
+    ) -> Result<Option<ObjectInfo>> {
+        let Ok(key) = ObjectKey::new(key) else {
+            return Ok(None);
+        };
+        Ok(self.find_overflow(bucket, &key)?.map(|found| found.info()))
     }
 
     fn overflow_key(&self, bucket: &BucketName, name: &str) -> Result<Option<ObjectKey>> {

@@ -229,6 +229,7 @@ impl Store {
             mode: self.volume.mode,
             cache: &self.names,
             head: &|key| self.volume.head_in_tree(bucket, key),
+            head_overflow: &|key| self.volume.head_overflow(bucket, key),
             overflow: &|prefix, bound| self.volume.list_overflow(bucket, prefix, bound),
         };
         listing::list(&source, query)

@@ -24,6 +24,7 @@ pub(super) type Head<'a> = dyn Fn(&str) -> Result<Option<ObjectInfo>> + 'a;
 pub(super) struct Objects<'a> {
     pub(super) mode: MetadataMode,
     pub(super) head: &'a Head<'a>,
+    pub(super) head_overflow: &'a Head<'a>,
 }
 
 impl fmt::Debug for Objects<'_> {
@@ -110,13 +111,18 @@ impl Objects<'_> {
         Ok(all)
     }
 
+    /// Describes a key outside the tree.
+    pub(super) fn overflow(&self, key: &str) -> Result<Option<ListedObject>> {
+        Ok((self.head_overflow)(key)?.map(|info| listed(key, info)))
+    }
+
     fn by_head(&self, key: &str) -> Result<Option<ListedObject>> {
         Ok((self.head)(key)?.map(|info| listed(key, info)))
     }
 }
 
 /// A listed object from its full description.
-pub(super) fn listed(key: &str, info: ObjectInfo) -> ListedObject {
+fn listed(key: &str, info: ObjectInfo) -> ListedObject {
     ListedObject {
         key: key.to_owned(),
         size: info.size,

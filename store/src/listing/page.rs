@@ -10,16 +10,16 @@ use super::group::{Grouping, past};
 use super::names::Kind;
 use super::objects::{Objects, exists};
 use super::visible::holds_object;
-use crate::query::{ListEntry, ListPage, ListedObject};
+use crate::query::{ListEntry, ListPage};
 use crate::{Error, Result};
 
 /// Collects the entries of a page.
 #[derive(Debug)]
-pub(super) struct Pager<'a, Overflow: Iterator<Item = ListedObject>> {
+pub(super) struct Pager<'a, Overflow: Iterator<Item = String>> {
     pub(super) cursor: Cursor<'a>,
     pub(super) objects: Objects<'a>,
     pub(super) grouping: Grouping<'a>,
-    /// Objects that lie outside the tree, sorted by key, with the prefix and not below `bound`.
+    /// Keys that lie outside the tree, sorted, with the prefix and not below `bound`.
     pub(super) overflow: Peekable<Overflow>,
     /// No key below this is listed any more.
     pub(super) bound: Vec<u8>,
@@ -41,7 +41,7 @@ enum Next {
     End,
 }
 
-impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
+impl<Overflow: Iterator<Item = String>> Pager<'_, Overflow> {
     /// Runs until the page is full or nothing is left; `max_keys` is at least 1.
     pub(super) fn run(mut self) -> Result<ListPage> {
         self.take_start()?;
@@ -80,7 +80,7 @@ impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
     }
 
     fn next(&mut self) -> Next {
-        let outside = self.overflow.peek().map(|object| object.key.as_bytes());
+        let outside = self.overflow.peek().map(String::as_bytes);
         let (key, kind) = match self.cursor.position() {
             Position::End if outside.is_some() => return Next::Overflow,
             Position::End => return Next::End,
@@ -120,14 +120,15 @@ impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
 
     fn take_overflow(&mut self) -> Result<()> {
         self.look_at_pending()?;
-        let Some(object) = self.overflow.next() else {
+        let Some(key) = self.overflow.next() else {
             return Ok(());
         };
-        if let Some(group) = self.grouping.common_prefix(object.key.as_bytes()) {
-            let group = String::from_utf8_lossy(group).into_owned();
-            self.push_group(group);
-        } else {
-            self.entries.push(ListEntry::Object(object));
+        let Some(object) = self.objects.overflow(&key)? else {
+            return Ok(());
+        };
+        match self.grouping.common_prefix(key.as_bytes()) {
+            Some(group) => self.push_group(String::from_utf8_lossy(group).into_owned()),
+            None => self.entries.push(ListEntry::Object(object)),
         }
         Ok(())
     }
@@ -192,7 +193,7 @@ impl<Overflow: Iterator<Item = ListedObject>> Pager<'_, Overflow> {
             self.cursor.seek(&bound);
             while self
                 .overflow
-                .next_if(|object| object.key.as_bytes() < bound.as_slice())
+                .next_if(|key| key.as_bytes() < bound.as_slice())
                 .is_some()
             {}
             self.bound = bound;

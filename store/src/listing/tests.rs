@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use filestore_common::ETag;
+use filestore_common::{ETag, ObjectInfo, ObjectMeta};
 use proptest::prelude::*;
 use rustix::fs::XattrFlags;
 
@@ -47,19 +47,18 @@ fn page(root: &Path, cache: &NameCache, outside: &BTreeSet<&str>, query: &ListQu
         mode: MetadataMode::Xattr,
         cache,
         head: &|_| Ok(None),
+        head_overflow: &|_| {
+            Ok(Some(ObjectInfo {
+                size: 1,
+                last_modified: std::time::SystemTime::UNIX_EPOCH,
+                meta: ObjectMeta::new(ETag::new("outside")),
+            }))
+        },
         overflow: &|prefix, bound| {
             let keys = outside
                 .iter()
                 .filter(|key| key.as_bytes() >= bound && key.starts_with(prefix));
-            Ok(keys
-                .map(|key| ListedObject {
-                    key: (*key).to_owned(),
-                    size: 1,
-                    etag: ETag::new("outside"),
-                    last_modified: std::time::SystemTime::UNIX_EPOCH,
-                    checksum: None,
-                })
-                .collect())
+            Ok(keys.map(|key| (*key).to_owned()).collect())
         },
     };
     list(&source, query).unwrap()
@@ -186,6 +185,7 @@ fn what_vanishes_between_names_and_files_is_left_out() {
     let objects = objects::Objects {
         mode: MetadataMode::Xattr,
         head: &|_| Ok(None),
+        head_overflow: &|_| Ok(None),
     };
     fs::remove_file(root.path().join("d/007")).unwrap();
 

@@ -31,7 +31,6 @@ pub(super) struct UploadLock<'a> {
     locks: &'a UploadLocks,
     id: String,
     /// Its lock ends when it is closed.
-    #[expect(dead_code, reason = "held for its drop")]
     between_processes: Option<File>,
 }
 

@@ -43,16 +43,22 @@ pub(super) fn sweep(volume: &Volume) -> Result<()> {
     volume.trash.empty()
 }
 
-/// Removes our own temporary files directly in `dir`.
+/// Removes our own temporary files and directories directly in `dir`.
 fn remove_temp_files(dir: &Dir) -> Result<()> {
     let entries = dir
         .entries()
         .map_err(|error| Error::io("list temporary files", error))?;
     for (name, kind) in entries {
-        if kind == FileType::RegularFile && name.starts_with(TEMP_PREFIX) {
-            dir.remove_file(&name)
-                .map_err(|error| Error::io("remove a temporary file", error))?;
+        if !name.starts_with(TEMP_PREFIX) {
+            continue;
         }
+        match kind {
+            FileType::RegularFile => dir.remove_file(&name).map(drop).map_err(Into::into),
+            // An upload that was being created.
+            FileType::Directory => dir.remove_tree(&name),
+            _ => Ok(()),
+        }
+        .map_err(|error: std::io::Error| Error::io("remove a temporary file", error))?;
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ cases! {
             for version in 1..60 {
                 write_version(store, "d/hot", version);
                 put(store, &format!("d/new{version}"), b"x");
-                put(store, &format!("d/kept{:03}", version), b"y");
+                put(store, &format!("d/kept{version:03}"), b"y");
                 put(store, &format!("d/sub{version}/x"), b"x");
                 delete(store, &format!("d/new{version}"));
                 delete(store, &format!("d/sub{version}/x"));

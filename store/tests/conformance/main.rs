@@ -18,6 +18,7 @@ mod listing_model;
 mod multipart;
 mod multipart_checksums;
 mod multipart_uploads;
+mod multipart_versitygw;
 mod objects;
 mod odd_keys;
 mod support;

@@ -79,7 +79,7 @@ pub(crate) fn small() -> CompleteOptions {
 
 /// ETag of a multipart object, from the definition.
 pub(crate) fn multipart_etag(parts: &[&[u8]]) -> ETag {
-    let digests: Vec<u8> = parts.iter().flat_map(|part| Md5::digest(part)).collect();
+    let digests: Vec<u8> = parts.iter().flat_map(Md5::digest).collect();
     ETag::new(format!(
         "{}-{}",
         hex::encode(Md5::digest(digests)),
