@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::error::{Error, FormatError, Result};
@@ -26,6 +26,25 @@ pub(super) struct Stamp {
     pub(super) inode: u64,
     pub(super) len: u64,
     pub(super) modified: (i64, i64),
+}
+
+impl Stamp {
+    fn new(stat: &Stat) -> Self {
+        Self {
+            inode: stat.st_ino,
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (
+                stat.st_mtime,
+                i64::try_from(stat.st_mtime_nsec).unwrap_or(0),
+            ),
+        }
+    }
+
+    /// Of the file `name` in an open directory, without opening it; `None` when it is gone.
+    pub(super) fn of(directory: &OwnedFd, name: &str) -> Option<Self> {
+        let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.ok().map(|stat| Self::new(&stat))
+    }
 }
 
 /// The drive's root directory, open.
@@ -81,27 +100,19 @@ impl Root {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(None);
         }
-        let stamp = Stamp {
-            inode: stat.st_ino,
-            len: u64::try_from(stat.st_size).unwrap_or(0),
-            modified: (
-                stat.st_mtime,
-                i64::try_from(stat.st_mtime_nsec).unwrap_or(0),
-            ),
-        };
-        Ok(Some((File::from(fd), stamp)))
+        Ok(Some((File::from(fd), Stamp::new(&stat))))
     }
 
-    /// Calls `entry` with name and type of everything in a directory, unordered; returns `false`
-    /// when there is no such directory.
+    /// Calls `entry` with name and type of everything in a directory, unordered; returns the open
+    /// directory, `None` when there is none.
     pub(super) fn read_dir(
         &self,
         path: &str,
         mut entry: impl FnMut(&[u8], FileType),
-    ) -> Result<bool> {
+    ) -> Result<Option<OwnedFd>> {
         let fd = match self.open_beneath(path, FLAGS | OFlags::DIRECTORY) {
             Ok(fd) => fd,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(errno) => return Err(self.error("list", path, errno)),
         };
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
@@ -120,7 +131,7 @@ impl Root {
             };
             entry(name.to_bytes(), kind);
         }
-        Ok(true)
+        Ok(Some(fd))
     }
 
     /// Modification time of a directory; `None` when there is none.
@@ -247,8 +258,8 @@ mod tests {
             assert!(root.open_file("a/flink").unwrap().is_none());
             assert!(root.open_file("a/b").unwrap().is_none(), "a directory");
             assert!(root.open_file("../file").is_err());
-            assert!(!root.read_dir("link", |_, _| ()).unwrap());
-            assert!(root.read_dir("a/b", |_, _| ()).unwrap());
+            assert!(root.read_dir("link", |_, _| ()).unwrap().is_none());
+            assert!(root.read_dir("a/b", |_, _| ()).unwrap().is_some());
         }
     }
 }

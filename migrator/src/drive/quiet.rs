@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 use xxhash_rust::xxh64::Xxh64;
 
 use super::error::Result;
-use super::fs::Root;
+use super::fs::{Root, Stamp};
 use super::system::dirs;
 
 /// Longest pause between two writes of an idle MinIO that was seen.
@@ -105,16 +105,15 @@ fn tree(root: &Root, top: &str, digest: &mut Xxh64) -> Result<()> {
         path.hash(digest);
         let mut names = Vec::new();
         let mut has_meta = false;
-        root.read_dir(&path, |name, kind| {
+        let directory = root.read_dir(&path, |name, kind| {
             match (kind, std::str::from_utf8(name)) {
                 (FileType::Directory, Ok(name)) => names.push(name.to_owned()),
                 (FileType::RegularFile, Ok("xl.meta")) => has_meta = true,
                 _ => {}
             }
         })?;
-        if has_meta {
-            let found = root.open_file(&format!("{path}/xl.meta"))?;
-            found.map(|(_, stamp)| stamp).hash(digest);
+        if has_meta && let Some(directory) = directory {
+            Stamp::of(&directory, "xl.meta").hash(digest);
         }
         names.sort_unstable_by(|left, right| right.cmp(left));
         waiting.extend(names.into_iter().map(|name| format!("{path}/{name}")));

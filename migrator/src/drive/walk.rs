@@ -123,7 +123,7 @@ impl Walk {
             let error = std::io::Error::other("more than 4 GiB of names");
             return Err(self.root.io_error("list", &path, error));
         }
-        if !found && subtree.prefix.is_empty() {
+        if found.is_none() && subtree.prefix.is_empty() {
             return Err(self.root.error("list", &path, Errno::NOENT));
         }
         names.sort();

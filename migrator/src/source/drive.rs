@@ -132,19 +132,16 @@ impl Source for DriveSource {
             })
             .await?;
         let mut tally = Tally::default();
+        let uploads = system.unfinished_uploads;
         for (reason, name, count) in [
             (Reason::Users, "users", system.users),
             (Reason::Users, "groups", system.groups),
             (Reason::Users, "policies", system.policies),
             (Reason::Users, "service accounts", system.service_accounts),
-            (
-                Reason::UnfinishedUploads,
-                "unfinished uploads",
-                system.unfinished_uploads,
-            ),
+            (Reason::UnfinishedUploads, ".minio.sys/multipart", uploads),
         ] {
             if count > 0 {
-                let name = format!("{count} {name}");
+                let name = format!("{name}: {count}");
                 tally.add(Left {
                     reason,
                     name,

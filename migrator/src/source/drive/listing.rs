@@ -83,7 +83,8 @@ fn take(bucket: &BucketName, found: WalkedKey, ready: &mut VecDeque<Listed>) {
     if found.noncurrent > 0 {
         let versions = found.noncurrent;
         let bytes = found.noncurrent_bytes;
-        let text = format!("{name} ({versions} versions, {bytes} bytes)");
+        let plural = if versions == 1 { "" } else { "s" };
+        let text = format!("{name} ({versions} version{plural}, {bytes} bytes)");
         left(Reason::NoncurrentVersions, text, versions);
     }
     match found.content {
