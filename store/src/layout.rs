@@ -108,11 +108,15 @@ pub(crate) mod attribute {
                 | DELETE_MARKER
                 | LEGAL_HOLD
                 | RETENTION
+                | MODIFIED
         ) || name.starts_with(LEGACY_METADATA)
     }
 
     /// Ours: creation time of a bucket, nanoseconds since 1970 in decimal.
     pub(crate) const CREATED: &str = "filestore.created";
+    /// Ours: Last-Modified of a directory object, nanoseconds since 1970 in decimal. The
+    /// directory's own time moves with every entry that is added or removed.
+    pub(crate) const MODIFIED: &str = "filestore.modified";
     /// Ours: the key of an overflow file.
     pub(crate) const KEY: &str = "filestore.key";
 }

@@ -32,14 +32,15 @@ pub(crate) struct Found {
 impl Found {
     /// What S3 says of it.
     pub(crate) fn info(&self) -> ObjectInfo {
-        let size = if self.is_directory() {
-            0
+        let (size, last_modified) = if self.is_directory() {
+            let stored = self.attributes.get(attribute::MODIFIED);
+            (0, codec::directory_modified(stored, &self.stat))
         } else {
-            dir::size(&self.stat)
+            (dir::size(&self.stat), dir::mtime(&self.stat))
         };
         ObjectInfo {
             size,
-            last_modified: dir::mtime(&self.stat),
+            last_modified,
             meta: codec::decode(&self.attributes, &self.stat).meta,
         }
     }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io::{Read, Write};
+use std::time::SystemTime;
 
 use filestore_common::{
     Checksum, ChecksumAlgorithm, ChecksumKind, ContentHeaders, ETag, ObjectMeta, Tags, UserMetadata,
@@ -17,6 +18,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::AttributeSet;
+use crate::dir;
 use crate::layout::attribute;
 
 /// Longest `mp-metadata` that is unpacked, in bytes: 10 000 parts need some 200 KB.
@@ -82,6 +84,14 @@ pub(crate) fn foreign_etag(stat: &Stat) -> ETag {
         stat.st_ino
     );
     ETag::new(format!("{}-0", hex::encode(Md5::digest(text))))
+}
+
+/// Last-Modified of a directory object: what [`attribute::MODIFIED`] says, or the directory's own
+/// time where versitygw made it.
+pub(crate) fn directory_modified(stored: Option<&[u8]>, stat: &Stat) -> SystemTime {
+    let text = stored.and_then(|value| std::str::from_utf8(value).ok());
+    text.and_then(|ns| ns.parse().ok())
+        .map_or_else(|| dir::mtime(stat), dir::time_from_ns)
 }
 
 /// Adds the standard headers that are there.

@@ -48,12 +48,13 @@ impl Objects<'_> {
         let Some(etag) = xattr::get(directory, attribute::ETAG)? else {
             return Ok(None);
         };
+        let modified = xattr::get(directory, attribute::MODIFIED)?;
         let stat = directory.stat_self().map_err(stat_failed)?;
         Ok(Some(ListedObject {
             key: key.to_owned(),
             size: 0,
             etag: ETag::new(String::from_utf8_lossy(&etag)),
-            last_modified: dir::mtime(&stat),
+            last_modified: codec::directory_modified(modified.as_deref(), &stat),
             checksum: None,
         }))
     }

@@ -1,6 +1,7 @@
 //! Where a finished body goes: its place in the tree, or overflow.
 
 use std::os::fd::OwnedFd;
+use std::time::SystemTime;
 
 use filestore_common::BucketName;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -189,22 +190,23 @@ impl Volume {
         }
         let io = |error| Error::io("make a directory object", error);
         let whole = below(new.bucket, path);
+        let modified = dir::ns_of(new.last_modified.unwrap_or_else(SystemTime::now));
+        let mut attributes = finished.attributes.clone();
+        attributes.set(attribute::MODIFIED, modified.to_string());
         for _ in 0..ATTEMPTS {
             let Some(made) = self.enter(new.bucket, &whole)? else {
                 return Ok(None);
             };
             if self.mode == MetadataMode::Xattr {
-                replace_attributes(&made, finished.attributes)?;
+                replace_attributes(&made, &attributes)?;
             }
-            if let Some(time) = new.last_modified {
-                set_mtime(&made, dir::ns_of(time)).map_err(io)?;
-            }
+            // For versitygw, which goes by the directory's own time.
+            set_mtime(&made, modified).map_err(io)?;
             let stat = made.stat_self().map_err(io)?;
             if stat.st_nlink == 0 {
                 continue;
             }
             if self.mode == MetadataMode::Sidecar {
-                let attributes = finished.attributes.clone();
                 self.put_record(&Record::new(new.bucket, new.key, &stat, attributes))?;
             }
             finished.stat = stat;

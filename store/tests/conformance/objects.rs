@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use filestore_common::{ContentHeaders, Tags};
-use filestore_store::{Error, Precondition};
+use filestore_store::{Error, ListEntry, ListQuery, Precondition};
 
 use crate::support::*;
 
@@ -180,6 +180,28 @@ cases! {
         assert_eq!(all_keys(store), ["d/"]);
         assert!(delete(store, "d/"));
         assert!(!volume.bucket_path().join("d").exists());
+    }
+
+    fn a_directory_object_keeps_its_time_whatever_happens_below(volume: &Volume) {
+        let store = volume.store();
+        let time = SystemTime::UNIX_EPOCH + Duration::new(1_500_000_000, 123_000_000);
+        let staged = store.stage(&cases_bucket(), &key("d/"), None).unwrap();
+        store.publish(staged, &meta_of(b""), &Precondition::None, Some(time)).unwrap();
+
+        put(store, "d/x", b"1");
+        put(store, "d/y", b"2");
+        assert!(delete(store, "d/y"));
+
+        assert_eq!(head(store, "d/").unwrap().last_modified, time);
+        let listed = store.list(&cases_bucket(), &ListQuery { max_keys: 10, ..ListQuery::default() });
+        let first = listed.unwrap().entries.remove(0);
+        assert!(
+            matches!(&first, ListEntry::Object(object) if object.key == "d/" && object.last_modified == time),
+            "{first:?}"
+        );
+
+        put(store, "d/", b"");
+        assert!(head(store, "d/").unwrap().last_modified > time);
     }
 
     fn a_key_ending_in_a_slash_may_have_a_body(volume: &Volume) {
