@@ -72,8 +72,20 @@ fn check_post(names_object: bool, uri: &Uri, text: &str, headers: &HeaderMap) ->
         .is_some_and(|value| value.as_bytes().starts_with(b"multipart/form-data"));
     let known = ["delete", "uploads", "uploadId", "select", "restore"];
     let query_names_operation = query::names(text).any(|name| known.contains(&name));
-    if query_names_operation || form && !names_object && uri.path().len() > 1 {
+    if query_names_operation {
         return Ok(());
+    }
+    if form && !names_object && uri.path().len() > 1 {
+        let bounded = headers
+            .get(http::header::CONTENT_TYPE)
+            .is_some_and(|value| super::metadata::text(value).contains("boundary="));
+        if bounded {
+            return Ok(());
+        }
+        return Err(s3s::S3Error::with_message(
+            S3ErrorCode::MalformedPOSTRequest,
+            "The body of your POST request is not well-formed multipart/form-data.",
+        ));
     }
     let mut error = error::code(S3ErrorCode::MethodNotAllowed);
     reply::add_detail(&mut error, "Method", "POST");
@@ -107,6 +119,12 @@ fn check_payload(method: &Method, names_object: bool, headers: &HeaderMap) -> S3
     if *method == Method::PUT && !names_object {
         return Err(invalid_request(
             "The value of x-amz-content-sha256 header is invalid.",
+        ));
+    }
+    if value == "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" && !headers.contains_key(TRAILER) {
+        return Err(error::custom(
+            "MalformedTrailerError",
+            StatusCode::BAD_REQUEST,
         ));
     }
     let length = headers.get(DECODED_LENGTH).map(super::metadata::text);

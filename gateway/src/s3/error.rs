@@ -207,6 +207,9 @@ pub(crate) fn standard_message(code: &str) -> Option<&'static str> {
         "OwnershipControlsNotFoundError" => "The bucket ownership controls were not found.",
         "PreconditionFailed" => "At least one of the pre-conditions you specified did not hold.",
         "ReplicationConfigurationNotFoundError" => "The replication configuration was not found",
+        "RequestHeaderSectionTooLarge" => {
+            "Your request header section exceeds the maximum allowed size."
+        }
         "RequestTimeTooSkewed" => {
             "The difference between the request time and the current time is too large."
         }

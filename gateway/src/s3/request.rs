@@ -273,7 +273,27 @@ fn check_object_lock(headers: &HeaderMap) -> S3Result<()> {
             "Unknown wormMode directive.",
         ));
     }
+    if let Some(until) = until {
+        check_retain_until(until.to_str().unwrap_or_default())?;
+    }
     Err(invalid_request("Bucket is missing ObjectLockConfiguration"))
+}
+
+fn check_retain_until(text: &str) -> S3Result<()> {
+    let name = "x-amz-object-lock-retain-until-date";
+    match text.parse::<jiff::Timestamp>() {
+        Err(_) => Err(invalid_argument(
+            name,
+            text,
+            "The retain until date must be provided in ISO 8601 format",
+        )),
+        Ok(until) if until < jiff::Timestamp::now() => Err(invalid_argument(
+            name,
+            text,
+            "The retain until date must be in the future!",
+        )),
+        Ok(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ fn strip_etag_quotes(response: &mut HttpResponse) {
         return;
     };
     if let Some(etag) = element(text, "ETag") {
-        let bare = etag.replace("&quot;", "");
+        let bare = etag.replace("&quot;", "").replace('"', "");
         let text = text.replacen(etag, &bare, 1);
         response.headers_mut().remove(CONTENT_LENGTH);
         *response.body_mut() = Body::from(text);
@@ -151,6 +151,8 @@ fn complete(
     put("Code", code);
     let message = element(body, "Message")
         .filter(|text| !text.ends_with(NOT_IMPLEMENTED_YET) && !text.starts_with(MISSING_HEADER));
+    let translated = message.and_then(policy_message);
+    let message = translated.as_deref().or(message);
     match (message, standard_message(code)) {
         (Some(message), _) => put("Message", message),
         (None, Some(message)) => put("Message", &escape(message)),
@@ -163,6 +165,22 @@ fn complete(
     put("RequestId", &escape(request_id));
     out.push_str("</Error>");
     Some(out)
+}
+
+/// What s3s says of a form that its policy does not allow, in the words of S3.
+fn policy_message(message: &str) -> Option<String> {
+    // Presigned URLs that have expired are refused before s3s sees them.
+    if message == "Request has expired" {
+        return Some("Invalid according to Policy: Policy expired.".to_owned());
+    }
+    let rest = message.strip_prefix(
+        "Each form field that you specify in a form must appear in the list of policy conditions. ",
+    )?;
+    let rest = rest.replace("&quot;", "\"");
+    let field = rest.split('"').nth(1)?;
+    Some(format!(
+        "Invalid according to Policy: Extra input fields: {field}"
+    ))
 }
 
 /// Content of an element, still escaped.

@@ -142,3 +142,23 @@ fn what_s3s_says_of_other_requests_is_put_in_the_words_of_s3() {
         "{body}"
     );
 }
+
+#[test]
+fn policies_of_forms_are_refused_in_the_words_of_s3() {
+    for (said, expected) in [
+        (
+            "Request has expired",
+            "Invalid according to Policy: Policy expired.",
+        ),
+        (
+            "Each form field that you specify in a form must appear in the list of policy conditions. \"bucket\" not specified in the policy.",
+            "Invalid according to Policy: Extra input fields: bucket",
+        ),
+    ] {
+        let (_, body) = finished(S3Error::with_message(S3ErrorCode::AccessDenied, said));
+        assert!(
+            body.contains(&format!("<Message>{expected}</Message>")),
+            "{body}"
+        );
+    }
+}

@@ -53,12 +53,8 @@ not_configured! {
         = error::code(S3ErrorCode::NotImplemented);
     put_website(PutBucketWebsiteInput) -> PutBucketWebsiteOutput
         = error::code(S3ErrorCode::NotImplemented);
-    put_ownership_controls(PutBucketOwnershipControlsInput) -> PutBucketOwnershipControlsOutput
-        = error::code(S3ErrorCode::NotImplemented);
     delete_ownership_controls(DeleteBucketOwnershipControlsInput)
         -> DeleteBucketOwnershipControlsOutput = error::code(S3ErrorCode::NotImplemented);
-    put_object_lock(PutObjectLockConfigurationInput) -> PutObjectLockConfigurationOutput
-        = error::code(S3ErrorCode::NotImplemented);
 }
 
 /// The operation looks for the object first; no bucket has object lock.
@@ -241,4 +237,79 @@ pub(super) async fn put_object_acl(
     Ok(S3Response::new(PutObjectAclOutput {
         request_charged: None,
     }))
+}
+
+/// `BucketOwnerEnforced` is what every bucket has; the others would bring ACLs.
+pub(super) async fn put_ownership_controls(
+    gateway: &Gateway,
+    request: S3Request<PutBucketOwnershipControlsInput>,
+) -> S3Result<S3Response<PutBucketOwnershipControlsOutput>> {
+    let input = request.input;
+    gateway
+        .check_bucket(&input.bucket, input.expected_bucket_owner.as_deref())
+        .await?;
+    let [rule] = input.ownership_controls.rules.as_slice() else {
+        return Err(error::code(S3ErrorCode::MalformedXML));
+    };
+    match rule.object_ownership.as_str() {
+        ObjectOwnership::BUCKET_OWNER_ENFORCED => {
+            Ok(S3Response::new(PutBucketOwnershipControlsOutput {}))
+        }
+        ObjectOwnership::BUCKET_OWNER_PREFERRED | ObjectOwnership::OBJECT_WRITER => {
+            Err(error::code(S3ErrorCode::NotImplemented))
+        }
+        _ => Err(error::code(S3ErrorCode::MalformedXML)),
+    }
+}
+
+/// Object lock needs versioning, which no bucket has.
+pub(super) async fn put_object_lock(
+    gateway: &Gateway,
+    request: S3Request<PutObjectLockConfigurationInput>,
+) -> S3Result<S3Response<PutObjectLockConfigurationOutput>> {
+    let input = request.input;
+    gateway
+        .check_bucket(&input.bucket, input.expected_bucket_owner.as_deref())
+        .await?;
+    let Some(configuration) = input.object_lock_configuration else {
+        return Err(error::code(S3ErrorCode::MissingRequestBodyError));
+    };
+    check_object_lock(&configuration)?;
+    Err(S3Error::with_message(
+        S3ErrorCode::InvalidBucketState,
+        "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
+    ))
+}
+
+fn check_object_lock(configuration: &ObjectLockConfiguration) -> S3Result<()> {
+    let malformed = || error::code(S3ErrorCode::MalformedXML);
+    let enabled = configuration.object_lock_enabled.as_ref();
+    if enabled.map(ObjectLockEnabled::as_str) != Some(ObjectLockEnabled::ENABLED) {
+        return Err(malformed());
+    }
+    let rule = configuration.rule.as_ref();
+    let Some(retention) = rule.and_then(|rule| rule.default_retention.as_ref()) else {
+        return Ok(());
+    };
+    let mode = retention.mode.as_ref().map(ObjectLockRetentionMode::as_str);
+    let known = [
+        ObjectLockRetentionMode::GOVERNANCE,
+        ObjectLockRetentionMode::COMPLIANCE,
+    ];
+    if mode.is_some_and(|mode| !known.contains(&mode)) {
+        return Err(malformed());
+    }
+    let (name, period, most) = match (retention.days, retention.years) {
+        (Some(days), None) => ("Days", days, 36_500),
+        (None, Some(years)) => ("Years", years, 100),
+        _ => return Err(malformed()),
+    };
+    let message = if period < 1 {
+        "Default retention period must be a positive integer value."
+    } else if period > most {
+        "Default retention period too large."
+    } else {
+        return Ok(());
+    };
+    Err(error::invalid_argument(name, &period.to_string(), message))
 }

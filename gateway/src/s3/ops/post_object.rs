@@ -2,14 +2,14 @@
 //! checked the policy.
 
 use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{ETAG, HOST, HeaderName, HeaderValue, LOCATION};
 use s3s::dto::{PostObjectInput, PostObjectOutput};
 use s3s::{S3Request, S3Response, S3Result};
 
 use super::put_object::{Description, store};
 use crate::auth::signature_v2;
-use crate::s3::Gateway;
 use crate::s3::conditions::http_date;
+use crate::s3::{Gateway, metadata};
 
 pub(super) async fn post_object(
     gateway: &Gateway,
@@ -20,6 +20,7 @@ pub(super) async fn post_object(
     if request.credentials.is_some() && request.region.is_none() {
         return Err(signature_v2());
     }
+    let host = request.headers.get(HOST).map(metadata::text);
     let input = request.input;
     gateway.check_owner(input.expected_bucket_owner.as_deref())?;
     let mut headers = HeaderMap::new();
@@ -70,7 +71,12 @@ pub(super) async fn post_object(
     }
     let length = input.content_length.or(Some(0));
     let description = Description::of(&headers, length)?;
-    let stored = store(
+    // A form that names a redirect gets its Location from s3s.
+    let location = match (&input.success_action_redirect, host) {
+        (None, Some(host)) => Some(format!("http://{host}/{}/{}", input.bucket, input.key)),
+        _ => None,
+    };
+    let mut stored = store(
         gateway,
         (&input.bucket, input.key),
         description,
@@ -78,6 +84,21 @@ pub(super) async fn post_object(
         None,
     )
     .await?;
+    for (name, value) in [
+        (
+            ETAG,
+            stored
+                .output
+                .e_tag
+                .as_ref()
+                .map(|etag| format!("\"{}\"", etag.value())),
+        ),
+        (LOCATION, location),
+    ] {
+        if let Some(value) = value.and_then(|value| metadata::value(&value)) {
+            stored.headers.entry(name).or_insert(value);
+        }
+    }
     Ok(stored.map_output(|put| PostObjectOutput {
         checksum_crc32: put.checksum_crc32,
         checksum_crc32c: put.checksum_crc32c,

@@ -1,6 +1,6 @@
 //! PutObject.
 
-use filestore_common::{ContentHeaders, ObjectMeta, Tags, UserMetadata};
+use filestore_common::{ChecksumAlgorithm, ContentHeaders, ObjectMeta, Tags, UserMetadata};
 use filestore_store::{Precondition, Staged};
 use http::HeaderMap;
 use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
@@ -99,6 +99,11 @@ pub(super) async fn store(
     let bucket = request::bucket(bucket)?;
     let key = request::key(key)?;
     let length = promise.length;
+    // S3's default where the client announces none: told, but not stored.
+    let default_checksum = match promise.checksum {
+        None => Some(ChecksumAlgorithm::Crc64nvme),
+        Some(_) => None,
+    };
     let staged = gateway
         .short(move |store| store.stage(&bucket, &key, Some(length)))
         .await?;
@@ -107,7 +112,7 @@ pub(super) async fn store(
         digests,
         checksum,
     } = promise
-        .receive(staged, body, trailers.as_ref(), None)
+        .receive(staged, body, trailers.as_ref(), default_checksum)
         .await?;
     let mut meta = ObjectMeta::new(digests.etag());
     meta.headers = headers;
@@ -132,7 +137,8 @@ pub(super) async fn store(
         size: i64::try_from(info.size).ok(),
         ..PutObjectOutput::default()
     };
-    if let Some(checksum) = &info.meta.checksum {
+    let told = default_checksum.and_then(|algorithm| digests.checksum(algorithm));
+    if let Some(checksum) = info.meta.checksum.as_ref().or(told.as_ref()) {
         put_checksum!(output, checksum);
         output.checksum_type = Some(kind_dto(checksum.kind));
     }

@@ -24,6 +24,7 @@ pub(super) async fn upload_part_copy(
     let headers = request::headers(&request);
     request::refuse_encryption(headers)?;
     let number = request::part_number(request.input.part_number)?;
+    gateway.check_bucket(&request.input.bucket, None).await?;
     let source = CopySource::of(headers)?;
     let source_version = request::existing_version(source.version_id.as_deref())?;
     let conditions = Conditions::of_copy_source(headers);

@@ -208,8 +208,8 @@ fn object_checksum(headers: &HeaderMap) -> S3Result<Option<(ChecksumAlgorithm, S
             ));
         }
         let value = value.to_str().unwrap_or_default();
-        let digest = value.split_once('-').map_or(value, |(digest, _)| digest);
-        if !well_formed(algorithm, digest) {
+        let (digest, count) = value.split_once('-').unwrap_or((value, "1"));
+        if !well_formed(algorithm, digest) || count.parse::<u16>().is_err() {
             return Err(invalid_request(format!(
                 "Value for {name} header is invalid."
             )));
