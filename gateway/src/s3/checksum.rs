@@ -216,14 +216,6 @@ pub(crate) fn mismatch(algorithm: ChecksumAlgorithm) -> S3Error {
 }
 
 impl Announced {
-    /// The value, when it is in a header.
-    pub(crate) fn header_value(&self) -> Option<&str> {
-        match &self.place {
-            Place::Header(value) => Some(value),
-            Place::Trailer => None,
-        }
-    }
-
     /// Compares with what was computed over the body.
     ///
     /// # Errors

@@ -97,10 +97,10 @@ pub(crate) enum Outcome {
 /// The four conditions on an existing object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
-    if_match: Option<TagSet>,
-    if_none_match: Option<TagSet>,
-    if_modified_since: Option<SystemTime>,
-    if_unmodified_since: Option<SystemTime>,
+    matches: Option<TagSet>,
+    none_match: Option<TagSet>,
+    modified_since: Option<SystemTime>,
+    unmodified_since: Option<SystemTime>,
 }
 
 const COPY_SOURCE_HEADERS: [HeaderName; 4] = [
@@ -133,11 +133,11 @@ impl Conditions {
         let [if_match, if_none_match, modified, unmodified] =
             names.each_ref().map(|name| joined(headers, name));
         Self {
-            if_match: if_match.as_deref().map(TagSet::parse),
-            if_none_match: if_none_match.as_deref().map(TagSet::parse),
+            matches: if_match.as_deref().map(TagSet::parse),
+            none_match: if_none_match.as_deref().map(TagSet::parse),
             // An invalid date must be ignored (RFC 9110, 13.1.3 and 13.1.4).
-            if_modified_since: modified.and_then(|date| httpdate::parse_http_date(&date).ok()),
-            if_unmodified_since: unmodified.and_then(|date| httpdate::parse_http_date(&date).ok()),
+            modified_since: modified.and_then(|date| httpdate::parse_http_date(&date).ok()),
+            unmodified_since: unmodified.and_then(|date| httpdate::parse_http_date(&date).ok()),
         }
     }
 
@@ -145,7 +145,7 @@ impl Conditions {
     /// `last_modified` is compared without its fraction.
     pub(crate) fn evaluate(&self, etag: &ETag, last_modified: SystemTime) -> Outcome {
         let last_modified = whole_seconds(last_modified);
-        let failed = match (&self.if_match, self.if_unmodified_since) {
+        let failed = match (&self.matches, self.unmodified_since) {
             (Some(tags), _) => !tags.matches_strongly(etag),
             (None, Some(since)) => last_modified > since,
             (None, None) => false,
@@ -153,7 +153,7 @@ impl Conditions {
         if failed {
             return Outcome::Failed;
         }
-        let not_modified = match (&self.if_none_match, self.if_modified_since) {
+        let not_modified = match (&self.none_match, self.modified_since) {
             (Some(tags), _) => tags.matches_weakly(etag),
             (None, Some(since)) => last_modified <= since,
             (None, None) => false,

@@ -136,6 +136,7 @@ pub(crate) fn from_body(source: StdError) -> S3Error {
 }
 
 /// S3's text for a code, where it always is the same.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn standard_message(code: &str) -> Option<&'static str> {
     Some(match code {
         "AccessDenied" => "Access Denied.",

@@ -174,7 +174,7 @@ async fn normalize(request: S3Request<Body>, names_object: bool) -> S3Result<Htt
     } = request;
     query::check(uri.query().unwrap_or_default())?;
     let attributes = query::names(uri.query().unwrap_or_default()).any(|n| n == "attributes");
-    let mut stripped = strip(&headers, attributes)?;
+    let mut stripped = strip(&headers, attributes);
     let mut extensions = extensions;
     if let Some(trailers) = &trailing_headers {
         extensions.insert(Trailers(trailers.clone()));
@@ -200,7 +200,7 @@ async fn normalize(request: S3Request<Body>, names_object: bool) -> S3Result<Htt
 }
 
 /// The headers without those that s3s would parse differently from S3.
-fn strip(headers: &HeaderMap, query_names_attributes: bool) -> S3Result<HeaderMap> {
+fn strip(headers: &HeaderMap, query_names_attributes: bool) -> HeaderMap {
     let mut stripped = headers.clone();
     stripped.remove(AUTHORIZATION);
     for name in &STRICT {
@@ -220,15 +220,16 @@ fn strip(headers: &HeaderMap, query_names_attributes: bool) -> S3Result<HeaderMa
     for name in odd {
         stripped.remove(name);
     }
-    if let Some(source) = headers.get(&COPY_SOURCE) {
-        if !source.is_empty() {
-            stripped.insert(COPY_SOURCE, HeaderValue::from_static("any/any"));
-        }
+    if headers
+        .get(&COPY_SOURCE)
+        .is_some_and(|source| !source.is_empty())
+    {
+        stripped.insert(COPY_SOURCE, HeaderValue::from_static("any/any"));
     }
     if query_names_attributes {
         stripped.insert(OBJECT_ATTRIBUTES, HeaderValue::from_static("ETag"));
     }
-    Ok(stripped)
+    stripped
 }
 
 /// Whether the request is about an object.

@@ -71,7 +71,7 @@ pub(super) fn check(header: &HeaderValue, headers: &HeaderMap) -> S3Result<()> {
             "The authorization header is malformed; Invalid credential date. Date is not the same as X-Amz-Date.",
         ));
     }
-    check_signed(headers, signed.split(';'))
+    check_signed(headers, signed)
 }
 
 fn malformed(text: &str) -> S3Error {

@@ -39,14 +39,12 @@ pub(crate) async fn preflight(
         Some(Err(error)) => Err(error),
         None => Ok(()),
     };
-    match found {
-        Err(error) => error,
-        Ok(()) => {
-            let mut error = error::custom("AccessForbidden", StatusCode::FORBIDDEN);
-            error.set_message("CORSResponse: CORS is not enabled for this bucket.");
-            error
-        }
+    if let Err(error) = found {
+        return error;
     }
+    let mut error = error::custom("AccessForbidden", StatusCode::FORBIDDEN);
+    error.set_message("CORSResponse: CORS is not enabled for this bucket.");
+    error
 }
 
 fn bad_request(message: String) -> S3Error {

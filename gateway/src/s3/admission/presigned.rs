@@ -79,7 +79,7 @@ pub(super) fn check(query: &str, headers: &HeaderMap) -> S3Result<()> {
         )));
     }
     check_expiry(date, expires)?;
-    check_signed(headers, signed.split(';'))
+    check_signed(headers, signed)
 }
 
 fn check_algorithm(algorithm: &str) -> S3Result<()> {

@@ -9,10 +9,10 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     headers
 }
 
-fn refused(method: Method, uri: &str, pairs: &[(&'static str, &str)]) -> Option<(String, String)> {
+fn refused(method: &Method, uri: &str, pairs: &[(&'static str, &str)]) -> Option<(String, String)> {
     let uri: Uri = uri.parse().unwrap();
     let names_object = uri.path().matches('/').count() > 1;
-    let error = check(&method, names_object, &uri, &headers(pairs)).err()?;
+    let error = check(method, names_object, &uri, &headers(pairs)).err()?;
     let message = error.message().unwrap_or_default().to_owned();
     Some((error.code().as_str().to_owned(), message))
 }
@@ -23,7 +23,7 @@ fn authorized(authorization: &str) -> Option<(String, String)> {
         ("x-amz-date", "20261130T142500Z"),
         ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
     ];
-    refused(Method::GET, "/b/k", &pairs)
+    refused(&Method::GET, "/b/k", &pairs)
 }
 
 #[test]
@@ -89,9 +89,7 @@ fn authorization_headers_are_refused_in_the_words_of_s3() {
         ),
         ("x-amz-date;", "", "AccessDenied", "which were not signed"),
     ] {
-        let header = good
-            .replace(from, to)
-            .replace("AWS4-HMAC-SHA256 Cr", "AWS4-HMAC-SHA256 Cr");
+        let header = good.replace(from, to);
         let header = if to == "x" {
             "invalid_header".to_owned()
         } else {
@@ -119,7 +117,7 @@ fn a_header_that_changes_the_request_must_be_signed() {
             ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
             (name, "b/k"),
         ];
-        let got = refused(Method::PUT, "/b/k", &pairs);
+        let got = refused(&Method::PUT, "/b/k", &pairs);
         assert_eq!(got.is_some(), refused_expected, "{name}: {got:?}");
     }
 }
@@ -152,7 +150,7 @@ fn presigned_urls_are_refused_in_the_words_of_s3() {
         ("Expires=60", "Expires=604801", "less than a week"),
     ] {
         let uri = format!("/b/k?{}", PRESIGNED.replace(from, to));
-        let (code, text) = refused(Method::GET, &uri, &[]).unwrap();
+        let (code, text) = refused(&Method::GET, &uri, &[]).unwrap();
         assert_eq!(code, "AuthorizationQueryParametersError", "{uri}");
         assert!(text.contains(message), "{uri}: {text}");
     }
@@ -161,7 +159,7 @@ fn presigned_urls_are_refused_in_the_words_of_s3() {
 #[test]
 fn an_expired_url_and_an_unsigned_header_are_denied() {
     let old = PRESIGNED.replace("20261130", "20060102");
-    let (code, text) = refused(Method::GET, &format!("/b/k?{old}"), &[]).unwrap();
+    let (code, text) = refused(&Method::GET, &format!("/b/k?{old}"), &[]).unwrap();
     assert_eq!(
         (code.as_str(), text.as_str()),
         ("AccessDenied", "Request has expired.")
@@ -169,8 +167,8 @@ fn an_expired_url_and_an_unsigned_header_are_denied() {
 
     let far = PRESIGNED.replace("20261130", "29990101");
     let uri = format!("/b/k?{far}");
-    assert_eq!(refused(Method::PUT, &uri, &[("content-type", "a")]), None);
-    let (code, _) = refused(Method::PUT, &uri, &[("x-amz-copy-source", "b/k")]).unwrap();
+    assert_eq!(refused(&Method::PUT, &uri, &[("content-type", "a")]), None);
+    let (code, _) = refused(&Method::PUT, &uri, &[("x-amz-copy-source", "b/k")]).unwrap();
     assert_eq!(code, "AccessDenied");
 }
 
@@ -208,14 +206,14 @@ fn requests_that_are_no_operation() {
             "MissingContentLength",
         ),
     ] {
-        let (got, _) = refused(method.clone(), uri, pairs).unwrap();
+        let (got, _) = refused(&method, uri, pairs).unwrap();
         assert_eq!(got, code, "{method} {uri}");
     }
     let form = [("content-type", "multipart/form-data; boundary=x")];
-    assert_eq!(refused(Method::POST, "/b", &form), None);
-    assert_eq!(refused(Method::POST, "/b?delete", &[]), None);
+    assert_eq!(refused(&Method::POST, "/b", &form), None);
+    assert_eq!(refused(&Method::POST, "/b?delete", &[]), None);
     let long = "d".repeat(8192);
-    let (code, _) = refused(Method::GET, "/b/k", &[("x-long", &long)]).unwrap();
+    let (code, _) = refused(&Method::GET, "/b/k", &[("x-long", &long)]).unwrap();
     assert_eq!(code, "RequestHeaderSectionTooLarge");
 }
 

@@ -2,7 +2,6 @@
 //! error, resource and request id in the body, and no body at all on 304.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
@@ -145,8 +144,9 @@ fn complete(
     let mut out = String::with_capacity(512);
     out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
     let mut put = |name: &str, escaped: &str| {
-        // Writing to a String cannot fail.
-        let _ = write!(out, "<{name}>{escaped}</{name}>");
+        for piece in ["<", name, ">", escaped, "</", name, ">"] {
+            out.push_str(piece);
+        }
     };
     put("Code", code);
     let message = element(body, "Message")

@@ -8,10 +8,10 @@ fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
     headers
 }
 
-fn plain(method: Method, uri: &str, pairs: &[(&'static str, &[u8])]) -> bool {
+fn plain(method: &Method, uri: &str, pairs: &[(&'static str, &[u8])]) -> bool {
     let (uri, headers) = (uri.parse().unwrap(), headers(pairs));
     let names_object = names_object(&Hosts::default(), &uri, &headers);
-    is_plain(&method, names_object, &uri, &headers)
+    is_plain(method, names_object, &uri, &headers)
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn ordinary_requests_pass_by() {
         (Method::GET, "/b?list-type=2&max-keys=10"),
         (Method::GET, "/"),
     ] {
-        assert!(plain(method.clone(), uri, &usual), "{method} {uri}");
+        assert!(plain(&method, uri, &usual), "{method} {uri}");
     }
 }
 
@@ -53,7 +53,7 @@ fn what_s3s_reads_differently_does_not() {
         (Method::GET, "/b?list-type=2&max-keys=x", "host", b"h"),
     ] {
         assert!(
-            !plain(method.clone(), uri, &[(name, value)]),
+            !plain(&method, uri, &[(name, value)]),
             "{method} {uri} {name}"
         );
     }
@@ -72,7 +72,7 @@ fn the_service_behind_sees_nothing_that_it_would_refuse() {
         ("x-amz-copy-source", b"bucket/%C3%A9"),
     ]);
 
-    let stripped = strip(&sent, false).unwrap();
+    let stripped = strip(&sent, false);
 
     let mut names: Vec<&str> = stripped.keys().map(HeaderName::as_str).collect();
     names.sort_unstable();

@@ -14,6 +14,7 @@ const HEADER: &str = "x-amz-object-attributes";
 
 /// Which attributes are asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of names")]
 struct Asked {
     etag: bool,
     checksum: bool,

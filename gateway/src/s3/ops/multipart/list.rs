@@ -53,14 +53,14 @@ pub(in crate::s3::ops) async fn list_parts(
         next_part_number_marker: Some(next),
         owner: Some(gateway.owner()),
         part_number_marker: Some(marker),
-        parts: Some(parts.into_iter().map(part).collect()),
+        parts: Some(parts.iter().map(part).collect()),
         storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
         upload_id: Some(input.upload_id),
         ..ListPartsOutput::default()
     }))
 }
 
-fn part(info: PartInfo) -> Part {
+fn part(info: &PartInfo) -> Part {
     let mut part = Part {
         e_tag: Some(ETag::Strong(info.etag.as_str().to_owned())),
         last_modified: Some(info.last_modified.into()),
@@ -86,7 +86,9 @@ pub(in crate::s3::ops) async fn list_uploads(
         prefix: input.prefix.unwrap_or_default(),
         delimiter: non_empty(input.delimiter),
         // An upload id without a key is ignored (ListMultipartUploads, upload-id-marker).
-        upload_id_marker: key_marker.as_ref().and(non_empty(input.upload_id_marker)),
+        upload_id_marker: key_marker
+            .as_ref()
+            .and_then(|_| non_empty(input.upload_id_marker)),
         key_marker,
         max_uploads: page_size("max-uploads", input.max_uploads)?,
     };
