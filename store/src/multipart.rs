@@ -22,7 +22,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
-use filestore_common::{BucketName, Checksum, ChecksumAlgorithm, ETag, ObjectKey};
+use filestore_common::{BucketName, Checksum, ChecksumAlgorithm, ChecksumKind, ETag, ObjectKey};
 use rustix::io::Errno;
 use uuid::Uuid;
 
@@ -205,15 +205,16 @@ impl Volume {
                     Some(given) => given.value.clone(),
                     None => sum_of(&staged, algorithm)?,
                 };
-                let kind = spec.checksum.map(|(_, kind)| kind);
-                kind.map(|kind| Checksum {
-                    algorithm,
-                    kind,
-                    value,
-                })
+                Some((algorithm, value))
             }
-            None => checksum.cloned(),
+            None => checksum.map(|given| (given.algorithm, given.value.clone())),
         };
+        let checksum = checksum.map(|(algorithm, value)| Checksum {
+            algorithm,
+            // Of all bytes of the part; what the whole gets, the upload says.
+            kind: ChecksumKind::FullObject,
+            value,
+        });
         // What versitygw combines to the checksum of an object whose upload declares none.
         let crc64 = match (&checksum, declared) {
             (_, Some(_)) => None,

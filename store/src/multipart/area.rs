@@ -118,8 +118,20 @@ impl Upload {
     /// Removes the upload with its parts at once; the space is freed behind.
     pub(super) fn discard(&self, volume: &Volume) -> Result<()> {
         let io = |error| Error::io("remove an upload", error);
-        if !volume.trash.take(&self.parent, &self.id).map_err(io)? {
-            return Ok(());
+        match volume.trash.take(&self.parent, &self.id) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            // The bucket lies on another file system than the trash.
+            Err(Errno::ISDIR | Errno::PERM | Errno::XDEV) => {
+                let temp = layout::temp_name();
+                self.parent
+                    .rename(&self.id, &self.parent, &temp)
+                    .map_err(io)?;
+                self.parent
+                    .remove_tree(&temp)
+                    .map_err(|error| Error::io("remove an upload", error))?;
+            }
+            Err(error) => return Err(io(error)),
         }
         volume.flush.directory(&self.parent)
     }

@@ -146,7 +146,7 @@ impl Volume {
         new: &Publication<'_>,
     ) -> Result<ObjectInfo> {
         let part = reopen(self.mode, upload, only)?;
-        parts::keep_etag(self.mode, &part)?;
+        parts::keep_own(self.mode, &part)?;
         let same = part
             .file
             .try_clone()

@@ -86,6 +86,8 @@ fn lock_file(upload: &Upload) -> Result<Option<File>> {
         Ok(file) => File::from(file),
         // The directory was removed.
         Err(Errno::NOENT) => return Err(Error::NoSuchUpload),
+        // An upload must be abortable to make room; this process excludes itself all the same.
+        Err(Errno::NOSPC | Errno::DQUOT) => return Ok(None),
         Err(error) => return Err(Error::io("open the lock of an upload", error)),
     };
     loop {

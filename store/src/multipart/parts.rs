@@ -144,18 +144,29 @@ pub(super) fn encode(
 }
 
 fn checksum_of(set: &AttributeSet) -> Option<Checksum> {
-    codec::decode_checksum(set).or_else(|| {
+    let stored = set
+        .get(OWN_ETAG)
+        .is_none()
+        .then(|| codec::decode_checksum(set));
+    stored.flatten().or_else(|| {
         let mut extra = AttributeSet::default();
         extra.set(attribute::CHECKSUMS, set.get(EXTRA_CHECKSUM)?);
         codec::decode_checksum(&extra)
     })
 }
 
-/// Prepares a part to become the object itself: its ETag stays readable when the file gets the
-/// attributes of the object, so that a completion that is interrupted can be repeated.
-pub(super) fn keep_etag(mode: MetadataMode, part: &Part) -> Result<()> {
+/// Prepares a part to become the object itself: its ETag and checksum stay readable when the file
+/// gets the attributes of the object, so that a completion that is interrupted can be repeated.
+pub(super) fn keep_own(mode: MetadataMode, part: &Part) -> Result<()> {
     match mode {
-        MetadataMode::Xattr => xattr::put(&part.file, OWN_ETAG, part.etag.quoted().as_bytes()),
+        MetadataMode::Xattr => {
+            if let Some(sum) = &part.checksum {
+                let value = codec::encode_checksum(sum.algorithm, Some(sum.kind), Some(&sum.value));
+                xattr::put(&part.file, EXTRA_CHECKSUM, &value)?;
+            }
+            // Last: from here on the part is read by what is kept.
+            xattr::put(&part.file, OWN_ETAG, part.etag.quoted().as_bytes())
+        }
         // Attributes lie beside the file.
         MetadataMode::Sidecar => Ok(()),
     }

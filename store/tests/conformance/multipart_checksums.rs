@@ -156,4 +156,30 @@ cases! {
         assert!(matches!(complete(store, "k", &id, &[other]), Err(Error::InvalidPart(1))));
         complete(store, "k", &id, &[part]).unwrap();
     }
+
+    fn a_refused_completion_of_one_part_can_be_repeated(volume: &Volume) {
+        use {ChecksumAlgorithm::Sha256 as Algorithm, ChecksumKind::Composite};
+        let store = volume.store();
+        put(store, "k", b"there");
+        let id = create_with(store, "k", Algorithm, Composite);
+        let checksum = sum(Algorithm, Composite, sha256(b"only"));
+        let part = upload_with(store, "k", &id, 1, b"only", Some(&checksum));
+        let absent = CompleteOptions {
+            precondition: filestore_store::Precondition::Absent,
+            ..CompleteOptions::default()
+        };
+
+        for _ in 0..2 {
+            let refused = complete_with(store, "k", &id, std::slice::from_ref(&part), &absent);
+            assert!(matches!(refused, Err(Error::PreconditionFailed)), "{refused:?}");
+            let (listed, _) = store.list_parts(&cases_bucket(), &key("k"), &id, 0, 10).unwrap();
+            assert_eq!(listed[0].checksum, part.checksum);
+            assert_eq!(listed[0].etag, part.etag);
+        }
+        let info = complete(store, "k", &id, &[part]).unwrap();
+
+        let value = format!("{}-1", sha256(&Sha256::digest(b"only")));
+        assert_eq!(info.meta.checksum, Some(sum(Algorithm, Composite, value)));
+        assert_eq!(head(store, "k").unwrap(), info);
+    }
 }

@@ -2,6 +2,7 @@
 //! of ours. Extended attributes only, as there is no such exchange in sidecar mode.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use filestore_common::{ChecksumAlgorithm, ChecksumKind};
@@ -168,7 +169,6 @@ fn nothing_of_a_part_stays_on_the_object_that_it_became() {
 
     let path = volume.bucket_path().join("k");
     let after = fs::metadata(&path).unwrap();
-    use std::os::unix::fs::MetadataExt;
     assert_eq!(after.ino(), before.ino(), "not copied");
     assert_eq!(get_attribute(&path, "etag"), Some(info.meta.etag.quoted()));
     for name in [
@@ -184,7 +184,6 @@ fn nothing_of_a_part_stays_on_the_object_that_it_became() {
 fn a_part_that_nearly_became_the_object_is_still_a_part() {
     let volume = volume();
     let store = volume.store();
-    put(store, "k", b"there");
     let id = create(store, "k");
     let one = upload_part(store, "k", &id, 1, b"one");
     let part = key_directory(&volume, "k").join(&id).join("1");
@@ -195,6 +194,12 @@ fn a_part_that_nearly_became_the_object_is_still_a_part() {
         md5_of(b"one").quoted().as_bytes(),
     );
     set(&part, "etag", b"\"1da464b8da84c31047a65f5858e78820-1\"");
+    let sum = br#"{"Algorithm":"CRC32","Type":"COMPOSITE","CRC32":"y/Q5Jg==-1"}"#;
+    set(&part, "checksums", sum);
+    let (listed, _) = store
+        .list_parts(&cases_bucket(), &key("k"), &id, 0, 10)
+        .unwrap();
+    assert_eq!((&listed[0].etag, &listed[0].checksum), (&one.etag, &None));
 
     let two = upload_part(store, "k", &id, 2, b"two");
     complete_with(store, "k", &id, &[one, two], &small()).unwrap();
