@@ -257,7 +257,7 @@ mod tests {
     const ABCD: &str = "e2fc714c4727ee9395f324cd2e7f331f";
 
     fn abcd_in_parts(parts: &[&[u8]]) -> String {
-        let joined: Vec<u8> = parts.iter().flat_map(|part| Md5::digest(part)).collect();
+        let joined: Vec<u8> = parts.iter().flat_map(Md5::digest).collect();
         format!("{}-{}", hex::encode(Md5::digest(joined)), parts.len())
     }
 

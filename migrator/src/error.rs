@@ -51,19 +51,19 @@ pub struct Error {
     /// What was attempted, a verb: `get`, `list`, `put`.
     pub operation: &'static str,
     /// On what: `bucket/key`, a bucket, an endpoint or a path.
-    pub object: String,
+    pub object: Box<str>,
     /// What happened.
-    pub message: String,
+    pub message: Box<str>,
     /// HTTP status, when there was an answer.
     pub status: Option<u16>,
     /// S3 error code.
-    pub code: Option<String>,
+    pub code: Option<Box<str>>,
     /// Request id that the server gave.
-    pub request_id: Option<String>,
+    pub request_id: Option<Box<str>>,
     /// How many attempts were made.
     pub attempts: u32,
     /// What to do about it.
-    pub cure: Option<String>,
+    pub cure: Option<Box<str>>,
 }
 
 impl Error {
@@ -71,8 +71,8 @@ impl Error {
     pub fn new(
         kind: Kind,
         operation: &'static str,
-        object: impl Into<String>,
-        message: impl Into<String>,
+        object: impl Into<Box<str>>,
+        message: impl Into<Box<str>>,
     ) -> Self {
         Self {
             kind,
@@ -89,7 +89,7 @@ impl Error {
 
     /// Adds what to do about it.
     #[must_use]
-    pub fn with_cure(mut self, cure: impl Into<String>) -> Self {
+    pub fn with_cure(mut self, cure: impl Into<Box<str>>) -> Self {
         self.cure = Some(cure.into());
         self
     }

@@ -166,7 +166,7 @@ pub(crate) fn sync_parent(path: &Path) -> Result<()> {
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = parent.unwrap_or_else(|| Path::new("."));
     File::open(parent)
         .and_then(|directory| directory.sync_all())
         .map_err(|e| failed("flush", parent, &e))
@@ -208,7 +208,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`Kind::Damaged`].
-    pub fn next(&mut self) -> Result<Option<Line>> {
+    pub fn line(&mut self) -> Result<Option<Line>> {
         let damaged = |error: &dyn std::fmt::Display| Error {
             kind: Kind::Damaged,
             ..failed("read", &self.path, error)
@@ -258,9 +258,9 @@ mod tests {
         assert_eq!(digest, hex::encode(by_hand));
         assert_eq!((counts.objects, counts.bytes), (2, 3));
         let mut reader = Reader::open(&path).unwrap();
-        assert_eq!(reader.next().unwrap().as_ref(), Some(&lines[0]));
-        assert_eq!(reader.next().unwrap().as_ref(), Some(&lines[1]));
-        assert_eq!(reader.next().unwrap(), None);
+        assert_eq!(reader.line().unwrap().as_ref(), Some(&lines[0]));
+        assert_eq!(reader.line().unwrap().as_ref(), Some(&lines[1]));
+        assert_eq!(reader.line().unwrap(), None);
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
 
         let mut reader = Reader::open(&path).unwrap();
         let end = loop {
-            match reader.next() {
+            match reader.line() {
                 Ok(Some(_)) => {}
                 other => break other,
             }

@@ -49,7 +49,7 @@ impl RunOptions {
             state_dir: None,
             owner: "filestore".into(),
             parallel: 16,
-            wait: Duration::from_secs(600),
+            wait: Duration::from_mins(10),
             absent_after: Duration::from_secs(10),
             recheck: Duration::from_secs(30),
             verify: Mode::Listing,

@@ -59,8 +59,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds what an earlier round of the same pass did; what was compared is not added.
+    /// Adds what an earlier pass did; what that wrote was the same for this one.
     pub(crate) fn add(&mut self, earlier: &Self) {
+        let written = earlier.created + earlier.replaced;
+        self.skipped = self.skipped.saturating_sub(written);
         self.created += earlier.created;
         self.replaced += earlier.replaced;
         self.bytes += earlier.bytes;

@@ -108,7 +108,7 @@ pub async fn recheck(
         found: Recheck::default(),
         deadline,
     };
-    run.ahead = run.manifest.next()?;
+    run.ahead = run.manifest.line()?;
     run.all().await?;
     let Rechecker {
         next,
@@ -162,7 +162,7 @@ impl Rechecker<'_> {
                 }
                 let recorded = match &self.ahead {
                     Some(line) if line.bucket == *name && line.key == entry.key => {
-                        let next = self.manifest.next()?;
+                        let next = self.manifest.line()?;
                         std::mem::replace(&mut self.ahead, next)
                     }
                     _ => None,
@@ -192,7 +192,7 @@ impl Rechecker<'_> {
             }
         }
         while let Some(line) = self.ahead.take() {
-            self.ahead = self.manifest.next()?;
+            self.ahead = self.manifest.line()?;
             self.change(Change {
                 bucket: line.bucket.clone(),
                 recorded: Some(line),
@@ -239,7 +239,7 @@ impl Rechecker<'_> {
         if !wanted {
             return Ok(None);
         }
-        let next = self.manifest.next()?;
+        let next = self.manifest.line()?;
         Ok(std::mem::replace(&mut self.ahead, next))
     }
 

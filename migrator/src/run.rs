@@ -147,7 +147,7 @@ pub async fn finish_from(
     let mut session = Session::open(options, source, true, &patience).await?;
     let outcome = async {
         session.begin().await?;
-        conclude(&mut session, mode).await
+        conclude(&mut session, mode, None).await
     };
     let outcome = outcome.await;
     session.close().await;
@@ -377,6 +377,7 @@ async fn take_over(session: &mut Session<'_>) -> Result<Outcome> {
         );
     }
     session.begin().await?;
+    let mut copied = None;
     if plan.create + plan.replace > 0 {
         let copy = Some(plan.create + plan.replace);
         phase(
@@ -385,15 +386,22 @@ async fn take_over(session: &mut Session<'_>) -> Result<Outcome> {
             copy,
             Some(plan.copy_bytes),
         );
-        session.pass(Pass::Copy).await?;
+        copied = Some(session.pass(Pass::Copy).await?);
     }
     let mode = session.options.verify;
-    conclude(session, mode).await
+    conclude(session, mode, copied).await
 }
 
 /// Final passes, then the marker if both sides are equal and nothing was lost.
-async fn conclude(session: &mut Session<'_>, mode: Mode) -> Result<Outcome> {
-    let (report, findings) = session.settle(mode).await?;
+async fn conclude(
+    session: &mut Session<'_>,
+    mode: Mode,
+    copied: Option<Report>,
+) -> Result<Outcome> {
+    let (mut report, findings) = session.settle(mode).await?;
+    if let Some(copied) = &copied {
+        report.add(copied);
+    }
     let accept = session.options.accept_loss;
     let mut exit = verdict(&report, &findings, accept);
     let ending = if exit == ExitCode::Ok {
@@ -406,10 +414,12 @@ async fn conclude(session: &mut Session<'_>, mode: Mode) -> Result<Outcome> {
     if ending == Ending::Migrated {
         session.conclude(&findings)?;
     } else if findings.tally.losses() > 0 && !accept {
-        let names = loss_names(&findings.tally.clone().into_marker());
-        summary.push_str(&format!(
-            "not carried: {names}; pass --accept-loss to go on without them\n"
-        ));
+        let names = loss_names(&findings.tally.into_marker());
+        summary.extend([
+            "not carried: ",
+            &names,
+            "; pass --accept-loss to go on without them\n",
+        ]);
         exit = ExitCode::Failures;
     }
     Ok(Outcome {

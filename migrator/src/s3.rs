@@ -102,7 +102,7 @@ impl S3 {
         };
         let Some(credentials) = endpoint.credentials.clone() else {
             return Err(
-                Error::new(Kind::Usage, "open", url, "no credentials given").with_cure(
+                Error::new(Kind::Usage, "open", url.as_str(), "no credentials given").with_cure(
                     "set FILESTORE_FROM_ACCESS_KEY and FILESTORE_FROM_SECRET_KEY (or …_TO_…), or \
                  mount a Secret and name it with --from-secret-dir",
                 ),
@@ -295,7 +295,7 @@ fn client(
     };
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(5))
-        .read_timeout(Duration::from_secs(60))
+        .read_timeout(Duration::from_mins(1))
         .build();
     let keys = AwsCredentials::new(
         credentials.access_key.clone(),

@@ -114,7 +114,7 @@ impl<'a> Session<'a> {
         target.close().await;
     }
 
-    fn refuse(&self, message: impl Into<String>) -> Error {
+    fn refuse(&self, message: impl Into<Box<str>>) -> Error {
         Error::new(
             Kind::Refused,
             "migrate to",

@@ -132,7 +132,8 @@ impl Tally {
             examples: Vec::new(),
         });
         seen.count += left.count;
-        if seen.examples.len() < EXAMPLES {
+        // Versions of one key come one after the other.
+        if seen.examples.len() < EXAMPLES && seen.examples.last() != Some(&left.name) {
             seen.examples.push(left.name);
         }
     }

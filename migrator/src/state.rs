@@ -217,7 +217,7 @@ fn holder() -> String {
 
 /// Writes a file beside `path`, flushes it and gives it its name; directories are made.
 fn replace(path: &Path, value: &impl Serialize) -> Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("."));
+    let parent = path.parent().unwrap_or_else(|| Path::new("."));
     std::fs::create_dir_all(parent).map_err(|e| failed("create", parent, &e))?;
     let mut text = serde_json::to_vec_pretty(value).map_err(|e| failed("write", path, &e))?;
     text.push(b'\n');

@@ -241,7 +241,7 @@ async fn check(ends: &Ends, bucket: &BucketName, item: Merged, mode: Mode) -> Re
             entry
                 .etag
                 .as_ref()
-                .map_or("none".into(), ToString::to_string)
+                .map_or_else(|| "none".into(), ToString::to_string)
         };
         checked.reason = Some(format!(
             "source {} bytes, ETag {}; target {} bytes, ETag {}",
@@ -253,9 +253,10 @@ async fn check(ends: &Ends, bucket: &BucketName, item: Merged, mode: Mode) -> Re
         return Ok(Found::Checked(checked, false));
     }
     let closer = match (mode, sameness) {
-        (Mode::Bytes, _) => bytes_equal(ends, bucket, &ours).await,
-        // Without an ETag only the bytes can tell (cases M09).
-        (Mode::ETag, Sameness::Unproven) => bytes_equal(ends, bucket, &ours).await,
+        // Without an ETag only the bytes can tell (minio/minio#6198).
+        (Mode::Bytes, _) | (Mode::ETag, Sameness::Unproven) => {
+            bytes_equal(ends, bucket, &ours).await
+        }
         (Mode::ETag, _) => match ends.proves_itself(bucket, &ours.key).await {
             Ok(None) => bytes_equal(ends, bucket, &ours).await,
             Ok(Some(proved)) => Ok(proved),

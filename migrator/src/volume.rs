@@ -23,9 +23,10 @@ pub(crate) const CHUNK_BYTES: usize = 512 << 10;
 const CHUNKS_AHEAD: usize = 2;
 
 /// An error of the store as one of ours.
+#[expect(clippy::needless_pass_by_value, reason = "stands in map_err")]
 pub(crate) fn explain(
     operation: &'static str,
-    object: impl Into<String>,
+    object: impl Into<Box<str>>,
     error: filestore_store::Error,
 ) -> Error {
     use filestore_store::Error as Store;

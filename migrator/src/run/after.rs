@@ -11,7 +11,7 @@ use futures::StreamExt;
 use super::{Ending, Outcome};
 use crate::recheck::{DIVERGENCE_FILE, Recheck, recheck};
 use crate::s3::Patience;
-use crate::session::{Session, phase, state_of};
+use crate::session::{Session, phase};
 use crate::source::{Bucket, Entry, Listing, Object, Source, Tally};
 use crate::{Error, ExitCode, Kind, Phase, Result, RunOptions, connect, guard};
 
@@ -136,34 +136,33 @@ fn record(
         marker.carried.bytes = counts.bytes;
     }
     marker.diverged = found.diverged();
-    let mut summary = format!(
+    let mut lines = vec![format!(
         "cut over at {since}; source compared again: {} objects, {} added, {} updated",
         found.objects, found.added, found.updated
-    );
+    )];
     if found.diverged() {
         let names = found.examples.join(", ");
-        summary.push_str(&format!(
-            "\nDIVERGED, nothing overwritten or deleted: {} deleted on the source, {} changed on \
+        let file = session
+            .state
+            .as_ref()
+            .map(|state| state.run_dir(&marker.run_id));
+        let file = file.unwrap_or_default().join(DIVERGENCE_FILE);
+        lines.push(format!(
+            "DIVERGED, nothing overwritten or deleted: {} deleted on the source, {} changed on \
              both sides: {}; all are in {}",
             found.deleted_on_source,
             found.conflicts,
             names.escape_debug(),
-            state_of(session.options)
-                .map(|state| state
-                    .run_dir(&marker.run_id)
-                    .join(DIVERGENCE_FILE)
-                    .display()
-                    .to_string())
-                .unwrap_or_default()
+            file.display()
         ));
     }
     if found.failed > 0 {
-        summary.push_str(&format!("\n{} objects could not be merged", found.failed));
+        lines.push(format!("{} objects could not be merged", found.failed));
     }
     if let Some(state) = &session.state {
         state.set_marker(&mut marker)?;
     }
-    Ok(outcome(Ending::Rechecked, marker, summary))
+    Ok(outcome(Ending::Rechecked, marker, lines.join("\n")))
 }
 
 /// The source that does not exist.

@@ -37,6 +37,7 @@ fn region_in(message: &str) -> Option<String> {
 }
 
 /// The error of `operation` on `object`; `date` is the server's clock.
+#[expect(clippy::needless_pass_by_value, reason = "stands in map_err")]
 pub(super) fn explain<E>(
     operation: &'static str,
     object: &str,
@@ -54,8 +55,8 @@ where
         let kind = classify(operation, status, code, message);
         let mut error = Error::new(kind, operation, object, message);
         error.status = Some(status);
-        error.code = code.map(str::to_owned);
-        error.request_id = raw.headers().get("x-amz-request-id").map(str::to_owned);
+        error.code = code.map(Into::into);
+        error.request_id = raw.headers().get("x-amz-request-id").map(Into::into);
         error.cure = cure(code, message, date);
         return error;
     }
@@ -111,28 +112,26 @@ fn classify(operation: &str, status: u16, code: Option<&str>, message: &str) -> 
         | "QuotaExceeded"
         | "XMinioAdminBucketQuotaExceeded"
         | "InsufficientCapacity" => Kind::NoSpace,
-        "InvalidRequest" | "InvalidArgument" if message.contains("ncrypt") => Kind::Unsupported,
         "InvalidObjectState" => Kind::Unsupported,
+        _ if status == 400 && message.contains("ncrypt") => Kind::Unsupported,
         "BadDigest" | "XAmzContentSHA256Mismatch" | "InvalidDigest" => Kind::Damaged,
         _ => match status {
-            401 => Kind::Auth,
-            403 if on_object => Kind::Unsupported,
-            403 => Kind::Auth,
+            403 | 501 if on_object => Kind::Unsupported,
+            401 | 403 => Kind::Auth,
             404 => Kind::NotFound,
             409 | 412 if operation == "put" || operation == "delete" => Kind::Conflict,
             412 => Kind::Changed,
-            408 | 429 => Kind::Down,
             400 if operation == "get" || operation == "head" => Kind::Unsupported,
             501 => Kind::Unsupported,
             507 => Kind::NoSpace,
-            500.. => Kind::Down,
+            408 | 429 | 500.. => Kind::Down,
             _ => Kind::Other,
         },
     }
 }
 
-fn cure(code: Option<&str>, message: &str, date: Option<&str>) -> Option<String> {
-    let text = match code? {
+fn cure(code: Option<&str>, message: &str, date: Option<&str>) -> Option<Box<str>> {
+    let text: Box<str> = match code? {
         "SignatureDoesNotMatch" => {
             "the secret key is wrong, or a proxy on the way changed the Host header".into()
         }
@@ -148,7 +147,7 @@ fn cure(code: Option<&str>, message: &str, date: Option<&str>) -> Option<String>
 }
 
 /// How far the clocks are apart, and which one is ahead.
-fn skew(date: Option<&str>) -> Option<String> {
+fn skew(date: Option<&str>) -> Option<Box<str>> {
     let theirs = jiff::fmt::rfc2822::parse(date?)
         .ok()?
         .timestamp()
@@ -159,10 +158,13 @@ fn skew(date: Option<&str>) -> Option<String> {
         .as_secs();
     let ahead = i64::try_from(ours).ok()? - theirs;
     let side = if ahead > 0 { "ahead of" } else { "behind" };
-    Some(format!(
-        "this machine's clock is {} s {side} the server's; set both by NTP",
-        ahead.abs()
-    ))
+    Some(
+        format!(
+            "this machine's clock is {} s {side} the server's; set both by NTP",
+            ahead.abs()
+        )
+        .into(),
+    )
 }
 
 /// The last cause says what happened; the ones around it only where.

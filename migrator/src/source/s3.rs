@@ -141,7 +141,17 @@ impl Source for S3Source {
     }
 
     async fn open(&self, bucket: &BucketName, entry: &Entry) -> Result<Object> {
-        open(&self.s3, bucket, &entry.key, entry.etag.as_ref()).await
+        let mut object = open(&self.s3, bucket, &entry.key, entry.etag.as_ref()).await?;
+        // Listings have milliseconds, headers only seconds.
+        let told = object.info.last_modified;
+        if entry
+            .last_modified
+            .duration_since(told)
+            .is_ok_and(|more| more.as_secs() == 0)
+        {
+            object.info.last_modified = entry.last_modified;
+        }
+        Ok(object)
     }
 
     async fn head(&self, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {

@@ -9,6 +9,7 @@ use crate::fixture::Target;
 use crate::memory::{MemorySource, Trouble};
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one history, told in order")]
 async fn nothing_that_clients_did_is_undone() {
     let (source, target) = (MemorySource::new(), Target::new());
     for key in [

@@ -263,7 +263,7 @@ async fn a_signal_ends_a_wait_at_once() {
         .unwrap()
         .port();
     target.options.from = Some(online(port));
-    target.options.wait = Duration::from_secs(3600);
+    target.options.wait = Duration::from_hours(1);
     let cancel = CancellationToken::new();
     cancel.cancel();
     let error = engine::run(&target.options, Arc::new(Silent), cancel)

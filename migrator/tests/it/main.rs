@@ -1,9 +1,13 @@
 //! The engine end to end in one process: sources in memory that can misbehave, targets on real
 //! volumes in temporary directories.
 
+// Helpers are test code to clippy only where they say so.
 mod after_cutover;
+#[cfg(test)]
 mod fixture;
+#[cfg(test)]
 mod guards;
+#[cfg(test)]
 mod memory;
 mod take_over;
 mod trouble;

@@ -224,16 +224,16 @@ impl Source for MemorySource {
             *left -= 1;
         }
         let trouble = self.troubled(bucket, &entry.key);
-        if let Some(Trouble::Moves(times)) = trouble {
-            if times > 0 {
-                self.trouble(&name, Trouble::Moves(times - 1));
-                return Err(Error::new(
-                    Kind::Changed,
-                    "get",
-                    name,
-                    "precondition failed",
-                ));
-            }
+        if let Some(Trouble::Moves(times)) = trouble
+            && times > 0
+        {
+            self.trouble(&name, Trouble::Moves(times - 1));
+            return Err(Error::new(
+                Kind::Changed,
+                "get",
+                name,
+                "precondition failed",
+            ));
         }
         let stored = {
             let buckets = self.buckets.lock().unwrap();

@@ -23,7 +23,7 @@ fn filled() -> std::sync::Arc<MemorySource> {
     source.put_parts(
         "ryax-filestore",
         "parts",
-        &[&[1; 700_000], &[2; 900_000], &[3; 5]],
+        &[&vec![1; 700_000], &vec![2; 900_000], &[3; 5]],
         9,
     );
     let body = b"described";
@@ -75,7 +75,7 @@ async fn everything_arrives_and_the_marker_says_so() {
     let mut reader = manifest::Reader::open(&state.manifest(&marker.run_id)).unwrap();
     let mut digest = manifest::CarriedDigest::default();
     let mut keys = Vec::new();
-    while let Some(line) = reader.next().unwrap() {
+    while let Some(line) = reader.line().unwrap() {
         digest.add(&line.bucket, &line.key, line.etag.as_ref(), line.size);
         keys.push((line.bucket, line.key));
     }

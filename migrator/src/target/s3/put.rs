@@ -112,7 +112,10 @@ impl Put<'_> {
         match self.expect {
             Expect::Any => (None, None),
             Expect::Absent => (None, Some("*".into())),
-            Expect::Same(etag) => (Some(etag.as_ref().map_or("*".into(), ETag::quoted)), None),
+            Expect::Same(etag) => (
+                Some(etag.as_ref().map_or_else(|| "*".into(), ETag::quoted)),
+                None,
+            ),
         }
     }
 
@@ -302,8 +305,9 @@ fn layout(info: &ObjectInfo) -> Option<Vec<u64>> {
         return None;
     }
     let full = usize::try_from(info.size / OWN_PART_BYTES).unwrap_or(usize::MAX);
+    let rest = info.size % OWN_PART_BYTES;
     let mut sizes = vec![OWN_PART_BYTES; full];
-    sizes.extend((info.size % OWN_PART_BYTES > 0).then_some(info.size % OWN_PART_BYTES));
+    sizes.extend(Some(rest).filter(|rest| *rest > 0));
     Some(sizes)
 }
 
