@@ -85,7 +85,10 @@ pub async fn wait_for_source(
             _ => return Err(error),
         }
         if begin.elapsed() >= patience.wait && error.kind != Kind::Absent {
-            return Err(error.with_cure("the source exists but is not usable; nothing was started"));
+            let cure = error.cure.clone();
+            let cure =
+                cure.unwrap_or_else(|| "nothing was started beside a store that exists".into());
+            return Err(error.with_cure(cure));
         }
         let next = LOOK_EVERY
             .min(patience.wait)

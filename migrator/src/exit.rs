@@ -70,3 +70,18 @@ impl fmt::Display for ExitCode {
         write!(f, "{}", self.code())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scripts rely on the numbers; the page must not drift.
+    #[test]
+    fn the_reference_page_lists_every_code() {
+        let page = include_str!("../../docs/reference/migrate.md");
+        for code in ExitCode::ALL {
+            let row = format!("| {} | {} |", code.code(), code.meaning());
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+}

@@ -4,9 +4,30 @@ use std::time::SystemTime;
 
 use aws_sdk_s3::error::SdkError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::ServiceError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use crate::{Error, Kind};
+
+/// Code and message of an answer: from its body, or, as answers to HEAD have none, from MinIO's
+/// headers.
+fn words<E: ProvideErrorMetadata>(
+    service: &ServiceError<E, HttpResponse>,
+) -> (Option<&str>, Option<&str>) {
+    let headers = service.raw().headers();
+    let code = service.err().code().filter(|code| !code.is_empty());
+    let message = service.err().message();
+    (
+        code.filter(|code| *code != "NotFound")
+            .or_else(|| headers.get("x-minio-error-code"))
+            .or(code),
+        message.or_else(|| {
+            headers
+                .get("x-minio-error-desc")
+                .map(|text| text.trim_matches('"'))
+        }),
+    )
+}
 
 /// The region that the server wants, when that is all it complains about.
 pub(super) fn expected_region<E>(failure: &SdkError<E, HttpResponse>) -> Option<String>
@@ -16,17 +37,21 @@ where
     let SdkError::ServiceError(service) = failure else {
         return None;
     };
-    let code = service.err().code()?;
-    if !matches!(
-        code,
-        "AuthorizationHeaderMalformed" | "PermanentRedirect" | "InvalidRegion"
-    ) {
+    let (code, message) = words(service);
+    let bodiless = code.is_none() && matches!(service.raw().status().as_u16(), 301 | 400);
+    let complains = code.is_some_and(|code| {
+        matches!(
+            code,
+            "AuthorizationHeaderMalformed" | "PermanentRedirect" | "InvalidRegion"
+        )
+    });
+    if !bodiless && !complains {
         return None;
     }
     if let Some(region) = service.raw().headers().get("x-amz-bucket-region") {
         return Some(region.to_owned());
     }
-    region_in(service.err().message()?)
+    region_in(message?)
 }
 
 /// `…; the region is wrong; expecting 'eu-paris-1'.` (S3 and MinIO).
@@ -50,8 +75,8 @@ where
     if let SdkError::ServiceError(service) = &failure {
         let raw = service.raw();
         let status = raw.status().as_u16();
-        let code = service.err().code().filter(|code| !code.is_empty());
-        let message = service.err().message().unwrap_or("no message");
+        let (code, message) = words(service);
+        let message = message.unwrap_or("no message");
         let kind = classify(operation, status, code, message);
         let mut error = Error::new(kind, operation, object, message);
         error.status = Some(status);
