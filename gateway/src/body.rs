@@ -239,6 +239,7 @@ impl ByteStream for Slices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::Files;
     use futures::StreamExt as _;
     use std::io::Write as _;
 
@@ -277,6 +278,37 @@ mod tests {
             let (file, _) = file(usize::try_from(length).unwrap());
             let body = file_body(file.try_clone().unwrap(), 0, length + 1);
             assert!(collect(body).await.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn capable_connections_get_slices_that_the_kernel_sends() {
+        let length = sendfile::MAX_SLICE + 100_000;
+        let (file, bytes) = file(length);
+        if sendfile::warmth(&file, 0, 1) == Warmth::Unknown {
+            // This file system (tmpfs on some kernels) cannot tell, and bodies are copied.
+            return;
+        }
+        let ask = |sendfile, all_on_pool| {
+            let file = file.try_clone().unwrap();
+            let files = Files {
+                sendfile,
+                all_on_pool,
+            };
+            RequestContext::new("id".to_owned(), files)
+                .scope(async move { file_body(file, 0, length as u64) })
+        };
+
+        let mut body = ask(true, false).await;
+        for expected in [sendfile::MAX_SLICE, 100_000] {
+            let slice = body.next().await.unwrap().unwrap();
+            assert_eq!(slice.len(), expected);
+            assert!(sendfile::find(&slice).unwrap().is_some());
+        }
+        assert!(body.next().await.is_none());
+
+        for (sendfile, all_on_pool) in [(false, false), (true, true)] {
+            assert!(collect(ask(sendfile, all_on_pool).await).await.unwrap() == bytes);
         }
     }
 }

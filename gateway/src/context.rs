@@ -10,6 +10,15 @@ tokio::task_local! {
     static CURRENT: Arc<RequestContext>;
 }
 
+/// How files are read and written for a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Files {
+    /// The connection and the configuration allow sendfile.
+    pub(crate) sendfile: bool,
+    /// `--blocking-io`.
+    pub(crate) all_on_pool: bool,
+}
+
 /// The request being served.
 #[derive(Debug)]
 pub(crate) struct RequestContext {
@@ -17,6 +26,8 @@ pub(crate) struct RequestContext {
     pub(crate) request_id: String,
     /// Whether the connection can send files itself.
     pub(crate) sendfile: bool,
+    /// Whether even short file work goes to the blocking pool.
+    pub(crate) all_on_pool: bool,
     operation: OnceLock<&'static str>,
     attempt: AtomicUsize,
     more_secrets: AtomicBool,
@@ -24,10 +35,11 @@ pub(crate) struct RequestContext {
 }
 
 impl RequestContext {
-    pub(crate) fn new(request_id: String, sendfile: bool) -> Arc<Self> {
+    pub(crate) fn new(request_id: String, files: Files) -> Arc<Self> {
         Arc::new(Self {
             request_id,
-            sendfile,
+            sendfile: files.sendfile && !files.all_on_pool,
+            all_on_pool: files.all_on_pool,
             operation: OnceLock::new(),
             attempt: AtomicUsize::new(0),
             more_secrets: AtomicBool::new(false),
@@ -143,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn secrets_are_tried_in_turn() {
-        let context = RequestContext::new("id".to_owned(), false);
+        let context = RequestContext::new("id".to_owned(), Files::default());
         assert!(!context.next_secret());
 
         let inner = Arc::clone(&context);

@@ -19,7 +19,7 @@ use hyper::body::{Body as _, Incoming};
 use s3s::{Body, S3ErrorCode};
 
 use crate::auth;
-use crate::context::{RequestContext, RequestIds};
+use crate::context::{Files, RequestContext, RequestIds};
 use crate::credentials::Credentials;
 use crate::host::Hosts;
 use crate::metrics::Metrics;
@@ -46,18 +46,18 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Answers one request. `sendfile` says whether the connection can send files itself.
+    /// Answers one request of a connection whose files are handled as `files` says.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
-        sendfile: bool,
+        files: Files,
     ) -> Result<Response<ReplyBody>, Infallible> {
         let started = Instant::now();
         let (head, incoming) = request.into_parts();
         if self.is_health_check(&head) {
             return Ok(self.dress(healthy(), "", None));
         }
-        let context = RequestContext::new(self.ids.next(), sendfile);
+        let context = RequestContext::new(self.ids.next(), files);
         let mut measure = Measure::begin(
             Arc::clone(&self.metrics),
             Arc::clone(&context),

@@ -1,23 +1,15 @@
 //! Where file work runs: on the runtime's own thread when it is short, on its blocking pool when
 //! it is long or when the file system is known to be slow (`--blocking-io`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::context::RequestContext;
 
 /// Up to this many bytes a body is read or written on the runtime's thread: below it the hand-over
 /// to another thread costs more than the work.
 pub(crate) const INLINE_BYTES: u64 = 256 * 1024;
 
-/// Set once at start from `--blocking-io`. Process-wide, as it says something of the machine.
-static ALL_ON_POOL: AtomicBool = AtomicBool::new(false);
-
-/// Puts all file work on the pool from now on (network file systems).
-pub(crate) fn set_all_on_pool(value: bool) {
-    ALL_ON_POOL.store(value, Ordering::Relaxed);
-}
-
-/// Whether even short file work goes to the pool.
+/// Whether even short file work of the request being served goes to the pool.
 pub(crate) fn all_on_pool() -> bool {
-    ALL_ON_POOL.load(Ordering::Relaxed)
+    RequestContext::with(|context| context.all_on_pool) == Some(true)
 }
 
 /// Runs short file work (HEAD, DELETE, opening, publishing a small body).

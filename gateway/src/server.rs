@@ -23,12 +23,12 @@ use tokio::runtime::{Builder, Runtime};
 use crate::admin::Admin;
 use crate::auth::{KeyAuth, KeyHolders};
 use crate::config::{Config, Listen};
-use crate::context::RequestIds;
+use crate::context::{Files, RequestIds};
 use crate::credentials::{CredentialError, Credentials};
 use crate::host::Hosts;
 use crate::http::Http;
 use crate::metrics::Metrics;
-use crate::{io as file_io, s3};
+use crate::s3;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -115,14 +115,16 @@ impl Gateway {
             .map_err(Error::Start)?;
         let store = Arc::new(open_store(config)?);
         raise_file_limit();
-        file_io::set_all_on_pool(config.blocking_io);
 
         let metrics = Arc::new(Metrics::new());
         let http = Arc::new(http(config, &store, &credentials, &metrics));
         let settings = worker::Settings {
             idle_timeout: config.idle_timeout,
             grace: config.grace,
-            sendfile: config.sendfile,
+            files: Files {
+                sendfile: config.sendfile,
+                all_on_pool: config.blocking_io,
+            },
         };
         let (alive, serving) = tokio::sync::mpsc::channel(1);
         let mut threads = Vec::new();

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::runtime;
+use crate::context::Files;
 use crate::http::Http;
 use crate::http::socket::Socket;
 
@@ -31,7 +32,7 @@ const KEEPALIVE: Duration = Duration::from_mins(1);
 pub(super) struct Settings {
     pub(super) idle_timeout: Duration,
     pub(super) grace: Duration,
-    pub(super) sendfile: bool,
+    pub(super) files: Files,
 }
 
 /// Starts a thread that serves the connections sent to it. It ends when the sender is gone and
@@ -94,8 +95,8 @@ async fn serve(
         }
     };
     let socket = Socket::new(stream);
-    let sendfile = settings.sendfile;
-    let service = service_fn(move |request| Arc::clone(&http).handle(request, sendfile));
+    let files = settings.files;
+    let service = service_fn(move |request| Arc::clone(&http).handle(request, files));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.idle_timeout)
