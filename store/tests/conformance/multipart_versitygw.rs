@@ -233,3 +233,29 @@ fn thousands_of_parts_become_an_object_also_where_their_sizes_do_not_fit() {
         info
     );
 }
+
+#[test]
+fn a_completion_that_died_before_its_parts_went_is_finished_not_repeated() {
+    let volume = volume();
+    let store = volume.store();
+    let id = create(store, "k");
+    let parts = [
+        upload_part(store, "k", &id, 1, b"one"),
+        upload_part(store, "k", &id, 2, b"two"),
+    ];
+    let first = complete_with(store, "k", &id, &parts, &small()).unwrap();
+    let inode = fs::metadata(volume.bucket_path().join("k")).unwrap().ino();
+    // What a crash right after the object appeared leaves.
+    let upload = key_directory(&volume, "k").join(&id);
+    fs::create_dir_all(&upload).unwrap();
+    set(&key_directory(&volume, "k"), "objname", b"k");
+    fs::write(upload.join("1"), b"one").unwrap();
+    assert_eq!(uploads(store), [("k".to_owned(), id.clone())]);
+
+    let again = complete_with(store, "k", &id, &parts, &small()).unwrap();
+
+    assert_eq!(again, first);
+    let after = fs::metadata(volume.bucket_path().join("k")).unwrap().ino();
+    assert_eq!(after, inode, "not written again");
+    assert_no_upload_left(&volume);
+}
