@@ -12,6 +12,7 @@ use crate::s3::metadata;
 use crate::s3::range::{self, Selection};
 
 const PARTS_COUNT: HeaderName = HeaderName::from_static("x-amz-mp-parts-count");
+const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 const CHECKSUM_TYPE: HeaderName = HeaderName::from_static("x-amz-checksum-type");
 
 /// Query parameters that replace headers of the answer, with the header.
@@ -146,6 +147,8 @@ pub(super) fn answer<T>(
 ) -> S3Response<T> {
     let mut headers = metadata::of_object(info);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(view.length));
+    // S3 leaves it out of answers about STANDARD objects; versitygw's clients find it there.
+    headers.insert(STORAGE_CLASS, HeaderValue::from_static("STANDARD"));
     if view.partial {
         let range = range::content_range(view.offset, view.length, info.size);
         if let Ok(range) = HeaderValue::from_str(&range) {
