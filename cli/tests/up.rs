@@ -11,5 +11,8 @@ mod bad_input;
 #[path = "up/fresh.rs"]
 mod fresh;
 #[cfg(test)]
+#[path = "up/online.rs"]
+mod online;
+#[cfg(test)]
 #[path = "up/takeover.rs"]
 mod takeover;

@@ -23,6 +23,9 @@ pub struct RunOptions {
     pub parallel: usize,
     /// How long to wait for a store that does not answer.
     pub wait: Duration,
+    /// Whether `run` also waits when its credentials are refused: in a cluster somebody may correct
+    /// the Secret meanwhile. Other commands never do.
+    pub wait_for_credentials: bool,
     /// How long a name must be unknown before the source counts as absent.
     pub absent_after: Duration,
     /// Bound of the comparison after cut-over.
@@ -50,6 +53,7 @@ impl RunOptions {
             owner: "filestore".into(),
             parallel: 16,
             wait: Duration::from_mins(10),
+            wait_for_credentials: true,
             absent_after: Duration::from_secs(10),
             recheck: Duration::from_secs(30),
             verify: Mode::Listing,

@@ -281,7 +281,8 @@ async fn before(
 ) -> Result<Outcome> {
     phase(&*patience.progress, Phase::Connect, None, None);
     let absent_after = options.absent_after;
-    let source = match connect::wait_for_source(from, patience, absent_after, true).await? {
+    let patient = options.wait_for_credentials;
+    let source = match connect::wait_for_source(from, patience, absent_after, patient).await? {
         Presence::Present(source) => source,
         Presence::Absent(why) => return absent(options, from, marker, &why, patience).await,
     };

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use filestore_common::marker::{MARKER_FILE, Marker, MarkerState};
 use filestore_operator::ValidatedFilestore;
 use filestore_operator::validate::Source;
 
@@ -29,6 +30,23 @@ pub(super) fn plan(manifest: &Path, filestore: &ValidatedFilestore, claims: &Cla
         line("source", &source),
     ]
     .concat()
+}
+
+/// Where the marker is and what it says; `directory` is the volume's `.filestore`.
+pub(super) fn marker(directory: &Path, marker: &Marker) -> String {
+    let state = match marker.state {
+        MarkerState::Copying => "copying: not finished, a rerun resumes",
+        MarkerState::Verified => "verified: equal to the source, not handed over",
+        MarkerState::Cutover => {
+            "cutover: the volume belongs to its clients, nothing is copied again"
+        }
+        MarkerState::RollingBack => "rolling back: changes are being taken to the source",
+        MarkerState::RolledBack => "rolled back: the source serves again",
+    };
+    format!(
+        "marker {} says {state}\n",
+        directory.join(MARKER_FILE).display()
+    )
 }
 
 /// What the greeting needs to know.

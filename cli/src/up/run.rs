@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 use filestore_common::marker::{MARKER_FILE, Marker, MarkerState};
 use filestore_common::shutdown::CancellationToken;
 use filestore_gateway::Gateway;
-use filestore_migrator::{ExitCode, Outcome};
+use filestore_migrator::{ExitCode, Outcome, RunOptions};
 use filestore_operator::render::{GATEWAY_CONTAINER, pod_template};
 use filestore_store::{Store, StoreOptions};
 use k8s_openapi::api::core::v1::PodSpec;
@@ -19,6 +19,9 @@ use super::{Args, Checked, is_directory, legacy_drive, say};
 use crate::exit::WithCode as _;
 use crate::progress::Shown;
 use crate::{gateway, migrate, volume};
+
+/// Directory of a volume that holds what is not an object.
+const VOLUME_STATE: &str = ".filestore";
 
 /// Runs the pod to its end.
 pub(super) fn pod(
@@ -32,7 +35,7 @@ pub(super) fn pod(
     let target = checked.claims.path(&checked.filestore.storage.claim);
     drive_is_there(checked, &target)?;
     let created = create(&target)?;
-    let result = init(&pod, checked, shutdown);
+    let result = init(&pod, checked, &target, shutdown);
     if result.is_err() {
         // Succeeds only where nothing was put into it: bad input leaves nothing behind.
         for path in &created {
@@ -67,7 +70,7 @@ fn drive_is_there(checked: &Checked, target: &Path) -> anyhow::Result<()> {
 }
 
 fn is_cut_over(target: &Path) -> bool {
-    std::fs::read(target.join(".filestore").join(MARKER_FILE))
+    std::fs::read(target.join(VOLUME_STATE).join(MARKER_FILE))
         .ok()
         .and_then(|bytes| serde_json::from_slice::<Marker>(&bytes).ok())
         .is_some_and(|marker| marker.state == MarkerState::Cutover)
@@ -90,6 +93,7 @@ fn create(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn init(
     pod: &PodSpec,
     checked: &Checked,
+    target: &Path,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Option<ExitCode>> {
     for container in pod.init_containers.iter().flatten() {
@@ -99,6 +103,9 @@ fn init(
             "migrate" => {
                 let outcome = take_over(&process, shutdown)?;
                 say(&(outcome.summary.trim_end().to_owned() + "\n"))?;
+                if let Some(marker) = &outcome.marker {
+                    say(&report::marker(&target.join(VOLUME_STATE), marker))?;
+                }
                 if outcome.exit != ExitCode::Ok {
                     return Ok(Some(outcome.exit));
                 }
@@ -118,7 +125,11 @@ fn init(
 }
 
 fn take_over(process: &Process, shutdown: &CancellationToken) -> anyhow::Result<Outcome> {
-    let options = migrate::run_options(process.parse()?)?;
+    let options = RunOptions {
+        // The manifest does not change while it runs: waiting for other keys would be in vain.
+        wait_for_credentials: false,
+        ..migrate::run_options(process.parse()?)?
+    };
     let progress = Arc::new(Shown::new());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

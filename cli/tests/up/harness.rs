@@ -76,15 +76,28 @@ impl Workplace {
         text
     }
 
+    /// Starts `up` with its output in pipes.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        let mut command = self.command(args);
+        Running(
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        )
+    }
+
     /// Starts `up` and waits until it says that it serves.
     pub(crate) fn serve(&self) -> Serving {
-        let mut child = self
-            .command(&[])
+        let mut command = self.command(&[]);
+        let child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut child = Running(child);
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
         let mut greeting = String::new();
         let mut address = None;
         // The admin port is the last line of the greeting that matters here.
@@ -157,8 +170,27 @@ impl Workplace {
 }
 
 /// A running `up`.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    /// Sends Ctrl-C and waits; returns the exit code.
+    pub(crate) fn interrupt(&mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A failed test must not leave a server behind; after `interrupt` it has ended already.
+        drop(self.0.kill());
+    }
+}
+
+/// A running `up` that serves.
 pub(crate) struct Serving {
-    child: Child,
+    child: Running,
     rest: Box<dyn Iterator<Item = std::io::Result<String>>>,
     pub(crate) address: String,
     pub(crate) admin: String,
@@ -168,19 +200,10 @@ pub(crate) struct Serving {
 impl Serving {
     /// Sends Ctrl-C and waits; returns the exit code.
     pub(crate) fn interrupt(mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-        for line in self.rest.by_ref() {
-            drop(line);
-        }
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // A failed test must not leave a server behind; after `interrupt` it has ended already.
-        drop(self.child.kill());
+        // The rest of its output fits into the pipe.
+        let code = self.child.interrupt();
+        self.rest.by_ref().for_each(drop);
+        code
     }
 }
 
