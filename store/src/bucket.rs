@@ -1,5 +1,6 @@
 //! Buckets: directories of the data root whose names are bucket names.
 
+use std::io::ErrorKind;
 use std::sync::PoisonError;
 use std::time::SystemTime;
 
@@ -16,6 +17,8 @@ use crate::{Error, Result};
 
 /// Who owns the objects of a bucket: versitygw's default.
 const OWNERSHIP: &str = "BucketOwnerEnforced";
+/// How often a bucket is emptied of temporary files that come while it is deleted.
+const CLEAR_ATTEMPTS: usize = 20;
 
 /// The `acl` attribute of a private bucket.
 #[derive(serde::Serialize)]
@@ -199,10 +202,17 @@ impl Volume {
             .unwrap_or_else(PoisonError::into_inner);
         let io = |error: std::io::Error| Error::io("delete a bucket", error);
         let dir = self.bucket_dir(bucket)?;
-        if !self.overflow_keys(bucket)?.is_empty() || self.holds_objects(bucket, &dir, "")? {
-            return Err(Error::BucketNotEmpty);
+        // Bodies being received come and go in the temporary area while it is removed.
+        for _ in 0..CLEAR_ATTEMPTS {
+            if !self.overflow_keys(bucket)?.is_empty() || self.holds_objects(bucket, &dir, "")? {
+                return Err(Error::BucketNotEmpty);
+            }
+            match clear(&dir) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+                Err(error) => return Err(io(error)),
+            }
         }
-        clear(&dir).map_err(io)?;
         // Fails if another process put something there meanwhile.
         if !self
             .root
