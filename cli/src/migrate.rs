@@ -189,7 +189,7 @@ async fn dispatch(
         }
         Command::Copy { sides, tuning } => {
             let options = tuning.apply(sides.options()?);
-            ended(engine::copy(&options, progress, cancel).await?)
+            ended(&engine::copy(&options, progress, cancel).await?)
         }
         Command::Final {
             sides,
@@ -201,7 +201,7 @@ async fn dispatch(
                 cutover,
                 ..tuning.apply(sides.options()?)
             };
-            ended(engine::finish(&options, verify.into(), progress, cancel).await?)
+            ended(&engine::finish(&options, verify.into(), progress, cancel).await?)
         }
         Command::Verify {
             sides,
@@ -223,7 +223,7 @@ async fn dispatch(
         }
         command @ Command::Run { .. } => {
             let options = run_options(Args { command })?;
-            ended(engine::run(&options, progress, cancel).await?)
+            ended(&engine::run(&options, progress, cancel).await?)
         }
         Command::Status { to, json } => {
             let status = engine::status(&to.options()?)?;
@@ -237,7 +237,7 @@ async fn dispatch(
     }
 }
 
-fn ended(outcome: Outcome) -> anyhow::Result<ExitCode> {
+fn ended(outcome: &Outcome) -> anyhow::Result<ExitCode> {
     output::text(&outcome.summary)?;
     Ok(outcome.exit)
 }

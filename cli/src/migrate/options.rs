@@ -33,6 +33,7 @@ pub(super) struct FromSide {
 }
 
 /// Credentials of the source.
+#[expect(clippy::struct_field_names, reason = "the fields are the flags")]
 #[derive(clap::Args)]
 pub(super) struct FromKeys {
     /// Access key of the source.
