@@ -63,7 +63,7 @@ class Writer(threading.Thread):
                 del self.attempted[key]
                 self.count.release()
         except (BotoCoreError, ClientError) as error:
-            code = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            code = (getattr(error, "response", None) or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             if code:
                 self.failure = error  # an answer: a refusal, not a dead server
         except Exception as error:  # noqa: BLE001 - reported by the test
