@@ -177,8 +177,7 @@ def test_wrong_secret_of_the_source(fleet):
     boto(minio).create_bucket(Bucket="data")
     volume = fleet.directory("volume")
     minio.secret = "wrong-secret"
-    # Keys may be on their way (a Secret being rotated), so it waits for them as for a source that is down.
-    told = one_line(migrate("run", minio, volume, "--wait", "1", code=6))
+    told = one_line(migrate("run", minio, volume, code=6))
     assert "wrong-secret" not in told
     assert contents(volume) == []
 
