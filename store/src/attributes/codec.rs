@@ -79,8 +79,8 @@ pub(crate) fn decode(set: &AttributeSet, stat: &Stat) -> Decoded {
 pub(crate) fn foreign_etag(stat: &Stat) -> ETag {
     let text = format!(
         "{} {} {}",
-        crate::dir::size(stat),
-        crate::dir::mtime_ns(stat),
+        dir::size(stat),
+        dir::mtime_ns(stat),
         stat.st_ino
     );
     ETag::new(format!("{}-0", hex::encode(Md5::digest(text))))
