@@ -7,8 +7,9 @@
 //! | object | another one | copy | copy |
 //! | – | object | leave | delete |
 //!
-//! "The same" is decided by size, then ETag; times count only where an ETag is unknown or the
-//! target could not keep its form.
+//! "The same" is decided by size, then ETag, then, where the target keeps times, Last-Modified:
+//! metadata that is replaced without the bytes (a copy onto itself) shows in nothing else. On
+//! other targets times count only where an ETag is unknown or could not keep its form.
 
 use std::time::{Duration, SystemTime};
 
@@ -34,7 +35,7 @@ pub enum Action {
     Create,
     /// The target has another object there.
     Replace,
-    /// Equal by size and ETag.
+    /// The same.
     Skip,
     /// Equal as far as size and time can tell; the ETag is unknown.
     SkipUnproven,
@@ -47,7 +48,7 @@ pub enum Action {
 /// How two objects under one key compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sameness {
-    /// Equal size and ETag.
+    /// Equal size and ETag, and time where the target keeps it.
     Same,
     /// Equal size; no ETag to compare, and the times do not speak against it.
     Unproven,
@@ -60,18 +61,23 @@ pub fn compare(source: &Entry, target: &Entry, traits: &Traits) -> Sameness {
     if source.size != target.size {
         return Sameness::Different;
     }
+    let same_second = seconds(source.last_modified) == seconds(target.last_modified);
     let comparable = match (&source.etag, &target.etag) {
-        (Some(ours), Some(theirs)) if ours == theirs => return Sameness::Same,
+        (Some(ours), Some(theirs)) if ours == theirs => {
+            return if same_second || !traits.keeps_last_modified {
+                Sameness::Same
+            } else {
+                Sameness::Different
+            };
+        }
         (Some(ours), Some(theirs)) => traits.keeps_etag || form(ours) == form(theirs),
         // A target that keeps ETags and has none was written by another program.
         (Some(_), None) => traits.keeps_etag,
         (None, _) => false,
     };
-    let timely = if traits.keeps_last_modified {
-        seconds(source.last_modified) == seconds(target.last_modified)
-    } else {
-        seconds(source.last_modified) <= seconds(target.last_modified)
-    };
+    let timely = same_second
+        || !traits.keeps_last_modified
+            && seconds(source.last_modified) < seconds(target.last_modified);
     if !comparable && timely {
         Sameness::Unproven
     } else {
@@ -142,7 +148,10 @@ mod tests {
         use Sameness::*;
         // source (size, ETag, time), target, the target keeps ETag and time, expected
         for (source, target, keeps, expected) in [
-            ((1, MD5, 9), (1, MD5, 5), true, Same),
+            ((1, MD5, 5), (1, MD5, 5), true, Same),
+            // Metadata replaced by a copy onto itself: bytes and ETag stay.
+            ((1, MD5, 9), (1, MD5, 5), true, Different),
+            ((1, MD5, 5), (1, MD5, 9), false, Same),
             ((1, MD5, 5), (2, MD5, 5), true, Different),
             // A restore brought an older object of equal size (aws/aws-cli#3273).
             ((1, MD5, 3), (1, OTHER, 5), true, Different),

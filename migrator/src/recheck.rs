@@ -287,14 +287,28 @@ impl Rechecker<'_> {
     ) -> Result<()> {
         let target = self.ends.target.head(&bucket, &now.key).await?;
         let added = recorded.is_none();
+        let keeps_times = self.ends.target.traits().keeps_last_modified;
+        let timely = |modified: u64, there: &Entry| {
+            !keeps_times || modified == manifest::unix(there.last_modified)
+        };
         let expect = match (&recorded, &target) {
-            (_, Some(there)) if same(now.etag.as_ref(), now.size, there) => {
-                // Merged before the last run could record it, or written by a client of both.
+            // Merged before the last run could record it.
+            (_, Some(there))
+                if same(now.etag.as_ref(), now.size, there)
+                    && timely(manifest::unix(now.last_modified), there) =>
+            {
                 return self.next.add(&Line::new(&bucket, &now, there));
             }
             (None, None) => Some(Expect::Absent),
-            (Some(line), Some(there)) if same(line.on_target(), line.size, there) => {
+            // Untouched on the target since it was carried.
+            (Some(line), Some(there))
+                if same(line.on_target(), line.size, there) && timely(line.modified, there) =>
+            {
                 Some(Expect::Same(there.etag.clone()))
+            }
+            // Written by a client of both.
+            (_, Some(there)) if same(now.etag.as_ref(), now.size, there) => {
+                return self.next.add(&Line::new(&bucket, &now, there));
             }
             _ => None,
         };
@@ -357,9 +371,10 @@ impl Rechecker<'_> {
 /// Whether the source still shows what the manifest recorded.
 fn unchanged(line: &Line, now: &Entry) -> bool {
     line.size == now.size
+        && line.modified == manifest::unix(now.last_modified)
         && match (&line.etag, &now.etag) {
             (Some(recorded), Some(shown)) => recorded == shown,
-            _ => line.modified == manifest::unix(now.last_modified),
+            _ => true,
         }
 }
 

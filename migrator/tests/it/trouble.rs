@@ -98,7 +98,9 @@ async fn what_a_power_loss_may_have_eaten_is_read_back_and_copied_again() {
     target.copy(&source).await.unwrap();
     let file = target.directory.path().join("s3/abc/odd");
     let file = std::fs::File::options().write(true).open(file).unwrap();
+    let modified = file.metadata().unwrap().modified().unwrap();
     file.write_all_at(&[0; 4096], 8192).unwrap();
+    file.set_modified(modified).unwrap();
     drop(file);
 
     // The same start of the machine: nothing was lost, nothing is read again.
