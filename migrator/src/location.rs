@@ -29,7 +29,7 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self> {
         let usage = |message: &str| {
-            Error::new(Kind::Usage, "read", text, message)
+            Error::new(Kind::Usage, "read", without_credentials(text), message)
                 .with_cure("use http(s)://host:port, minio-drive:/path or volume:/path")
         };
         let path = |rest: &str| {
@@ -74,6 +74,18 @@ impl FromStr for Location {
             host: host.trim_matches(['[', ']']).to_owned(),
             port: uri.port_u16().unwrap_or(implied),
         })
+    }
+}
+
+/// A location as it may be shown: the user part of a URL can hold a secret.
+fn without_credentials(text: &str) -> String {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    match text.rfind('@').filter(|at| *at >= start) {
+        Some(at) => [text.get(..start), Some("***"), text.get(at..)]
+            .into_iter()
+            .flatten()
+            .collect(),
+        None => text.to_owned(),
     }
 }
 
@@ -244,6 +256,9 @@ mod tests {
             let error = bad.parse::<Location>().unwrap_err();
             assert_eq!(error.kind, Kind::Usage, "{bad}");
         }
+        let error = "http://ryax:s3cret@h".parse::<Location>().unwrap_err();
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+        assert!(error.to_string().contains("http://***@h"), "{error}");
     }
 
     #[test]

@@ -7,6 +7,10 @@ use crate::Endpoint;
 use crate::verify::Mode;
 
 /// What to migrate and how.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, as on the command line"
+)]
 #[derive(Debug, Clone)]
 pub struct RunOptions {
     /// The legacy store; `None` = nothing is configured, nothing to migrate.

@@ -1,9 +1,12 @@
 //! The flags of the two sides and of the work between them.
+//!
+//! Locations are taken as text and read afterwards: a parser that refuses a value prints it, and a
+//! URL can hold a secret.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use filestore_migrator::{Credentials, Endpoint, Location, Result, RunOptions};
+use filestore_migrator::{Credentials, Endpoint, Result, RunOptions};
 
 /// A pair of keys from flags' environment twins, or a mounted Secret.
 fn credentials(
@@ -27,7 +30,7 @@ fn credentials(
 pub(super) struct FromSide {
     /// Legacy store: http(s)://host:port, minio-drive:/path or volume:/path.
     #[arg(long, env = "FILESTORE_FROM", value_name = "LOCATION")]
-    from: Location,
+    from: String,
     #[command(flatten)]
     keys: FromKeys,
 }
@@ -61,14 +64,14 @@ pub(super) struct FromKeys {
 }
 
 impl FromKeys {
-    fn endpoint(&self, location: Location) -> Result<Endpoint> {
+    fn endpoint(&self, location: &str) -> Result<Endpoint> {
         let keys = credentials(
             self.from_access_key.as_ref(),
             self.from_secret_key.as_ref(),
             self.from_secret_dir.as_ref(),
         )?;
         Ok(Endpoint {
-            location,
+            location: location.parse()?,
             credentials: keys,
             ca_file: self.from_ca.clone(),
         })
@@ -80,7 +83,7 @@ impl FromKeys {
 pub(super) struct ToSide {
     /// Target: volume:/path or http(s)://host:port.
     #[arg(long, env = "FILESTORE_TO", value_name = "LOCATION")]
-    to: Location,
+    to: String,
     /// Access key of the target.
     #[arg(
         long,
@@ -118,7 +121,7 @@ impl ToSide {
         )?;
         let owner = keys.as_ref().map(|keys| keys.access_key.clone());
         let to = Endpoint {
-            location: self.to.clone(),
+            location: self.to.parse()?,
             credentials: keys,
             ca_file: self.to_ca.clone(),
         };
@@ -142,7 +145,7 @@ pub(super) struct Sides {
 
 impl Sides {
     pub(super) fn options(&self) -> Result<RunOptions> {
-        let from = self.from.keys.endpoint(self.from.from.clone())?;
+        let from = self.from.keys.endpoint(&self.from.from)?;
         Ok(RunOptions {
             from: Some(from),
             ..self.to.options()?
@@ -156,7 +159,7 @@ pub(super) struct OptionalSides {
     /// Legacy store: http(s)://host:port, minio-drive:/path or volume:/path; without it there is
     /// nothing to migrate.
     #[arg(long, env = "FILESTORE_FROM", value_name = "LOCATION")]
-    from: Option<Location>,
+    from: Option<String>,
     #[command(flatten)]
     keys: FromKeys,
     #[command(flatten)]
@@ -167,7 +170,7 @@ impl OptionalSides {
     pub(super) fn options(&self) -> Result<RunOptions> {
         let from = self
             .from
-            .clone()
+            .as_deref()
             .map(|location| self.keys.endpoint(location))
             .transpose()?;
         Ok(RunOptions {
