@@ -120,9 +120,10 @@ fn a_file_that_becomes_shorter_ends_the_connection_instead_of_the_body() {
     // Not through the gateway, which never changes a file: some process on the volume.
     let file = server.volume.path().join("s3/bucket/k");
     let shorter = std::fs::OpenOptions::new().write(true).open(file).unwrap();
-    // Whole pages: the kernel zeroes the rest of a page that is cut in two, also where that page
-    // is on its way to the client already. The body stays incomplete either way.
-    shorter.set_len(1000 * 4096).unwrap();
+    // The kernel zeroes the rest of a folio that is cut in two, also where it is on its way to the
+    // client already. The body stays incomplete either way.
+    let cut = 4_096_000;
+    shorter.set_len(cut).unwrap();
 
     let received = client.until_end();
     let start = received
@@ -132,5 +133,6 @@ fn a_file_that_becomes_shorter_ends_the_connection_instead_of_the_body() {
         + 4;
     let received = &received[start..];
     assert!(received.len() < body.len());
-    assert!(*received == body[..received.len()]);
+    let kept = received.len().min(usize::try_from(cut).unwrap());
+    assert!(received[..kept] == body[..kept]);
 }
