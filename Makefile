@@ -4,7 +4,7 @@ MANIFEST ?= examples/takeover.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint unit e2e build generate bench dist clean
+.PHONY: help up test lint unit e2e build generate bench soak dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ generate: ## write the files that are generated from the code
 bench: ## requests per second of the gateway beside its peers, briefly
 	@scripts/bootstrap test
 	@scripts/bench $(ARGS)
+
+soak: ## kill the gateway and the copy again and again (ROUNDS=20 times as often as the tests do)
+	@scripts/bootstrap test
+	@scripts/e2e test_kill.py --soak $(or $(ROUNDS),20) --timeout 0 $(ARGS)
 
 dist: ## static binaries for amd64 and arm64, as shipped, to target/dist/
 	@scripts/bootstrap test

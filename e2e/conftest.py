@@ -14,6 +14,8 @@ from harness.servers import Gateway, Minio, Server, Versitygw
 def pytest_addoption(parser):
     parser.addoption("--target", choices=("filestore", "minio", "versitygw"), default="filestore",
                      help="server that the client tests talk to; the other two show that a test asks for what S3 does")
+    parser.addoption("--soak", type=int, default=1, metavar="N",
+                     help="N times as many rounds of the kill tests, and other random choices each time")
 
 
 def pytest_collection_modifyitems(config, items):

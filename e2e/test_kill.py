@@ -1,9 +1,11 @@
 """SIGKILL at any moment: what was acknowledged is there, what is listed is whole, and the next start goes on.
 
-30 rounds: 20 while clients write, 10 while a legacy store is copied, over both metadata modes and both durabilities.
+30 rounds: 20 while clients write, 10 while a legacy store is copied, over both metadata modes and both durabilities;
+`--soak N` makes it N times as many.
 A killed process leaves the page cache alone; power loss is another matter (fsyncs are checked in the store's own tests).
 """
 
+import os
 import random
 import shutil
 import subprocess
@@ -70,18 +72,29 @@ class Writer(threading.Thread):
             self.failure = error
 
 
+def soak(request) -> tuple[int, str]:
+    """How many times as many rounds, and what to seed random choices with beside the test's name: nothing, so that
+    every usual run is the same; the time in a soak, printed so that a failure can be repeated."""
+    times = request.config.getoption("--soak")
+    seed = os.environ.get("FILESTORE_SOAK_SEED") or str(time.time_ns()) if times > 1 else ""
+    if seed:
+        print(f"FILESTORE_SOAK_SEED={seed}")
+    return times, seed
+
+
 def etag_of(body: bytes, etag: str) -> str:
     return multipart_etag(body, PART) if "-" in etag else md5(body)
 
 
 @pytest.mark.parametrize(("metadata", "durability"), COMBINATIONS)
-def test_during_puts(fleet, metadata, durability):
+def test_during_puts(fleet, request, metadata, durability):
+    times, seed = soak(request)
     gateway = fleet.gateway(None, "--metadata", metadata, "--durability", durability)
     client = boto(gateway)
     client.create_bucket(Bucket="data")
     states: list[dict] = [{} for _ in range(3)]
-    choose = random.Random(f"{metadata}{durability}")
-    for round_number in range(ROUNDS):
+    choose = random.Random(f"{metadata}{durability}{seed}")
+    for round_number in range(ROUNDS * times):
         count = threading.Semaphore(0)
         writers = [Writer(gateway, "data", i, choose.randrange(1 << 30), states[i], count) for i in range(len(states))]
         for writer in writers:
@@ -139,15 +152,16 @@ COPIES = [("offline", *COMBINATIONS[i % 4]) for i in range(6)] + [("online", *CO
 @pytest.mark.parametrize(("source", "metadata", "durability"), COPIES, ids=[f"{i}-{'-'.join(c)}" for i, c in enumerate(COPIES)])
 def test_during_the_copy(fleet, legacy, request, source, metadata, durability):
     drive, expected = legacy
+    times, seed = soak(request)
     volume = fleet.directory("volume")
     fleet.gateway(volume, "--metadata", metadata, "--durability", durability).stop()
     if source == "online":
         copied = fleet.root / "drive"
         shutil.copytree(drive, copied)
         drive = fleet.minio(copied)
-    choose = random.Random(request.node.name)
+    choose = random.Random(request.node.name + seed)
     command, environment = migrate_command("run", drive, volume)
-    for _ in range(2):
+    for _ in range(2 * times):
         goal = choose.randrange(1, 230)
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         while process.poll() is None and published(volume) < goal:
