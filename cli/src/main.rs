@@ -39,7 +39,7 @@ enum Command {
     /// Serve a volume over S3.
     Gateway(gateway::Args),
     /// Take a legacy S3 store over.
-    Migrate(migrate::Args),
+    Migrate(Box<migrate::Args>),
     /// Work on a volume that no server needs to run for.
     Volume(volume::Args),
     /// Print the CustomResourceDefinition of the Filestore resource.
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Up(args) => up::run(&args),
         Command::Gateway(args) => gateway::run(args),
-        Command::Migrate(args) => migrate::run(args),
+        Command::Migrate(args) => migrate::run(*args),
         Command::Volume(args) => volume::run(&args),
         Command::Crd(args) => crd::run(&args),
     };

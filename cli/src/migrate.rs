@@ -2,6 +2,7 @@
 
 mod options;
 mod output;
+mod sides;
 
 use std::path::PathBuf;
 use std::process::ExitCode as ProcessExit;
@@ -27,7 +28,7 @@ enum Command {
     /// Say what a migration would do; writes nothing.
     Plan {
         #[command(flatten)]
-        sides: options::Sides,
+        sides: sides::Sides,
         #[command(flatten)]
         tuning: options::Tuning,
         /// Print JSON.
@@ -37,14 +38,14 @@ enum Command {
     /// Copy what differs; may be repeated while writers are at work; deletes nothing.
     Copy {
         #[command(flatten)]
-        sides: options::Sides,
+        sides: sides::Sides,
         #[command(flatten)]
         tuning: options::Tuning,
     },
     /// Make the target equal to the source, writers stopped: copy, delete, verify, mark.
     Final {
         #[command(flatten)]
-        sides: options::Sides,
+        sides: sides::Sides,
         #[command(flatten)]
         tuning: options::Tuning,
         /// How closely to look at the end.
@@ -57,7 +58,7 @@ enum Command {
     /// Compare both sides key by key.
     Verify {
         #[command(flatten)]
-        sides: options::Sides,
+        sides: sides::Sides,
         #[command(flatten)]
         tuning: options::Tuning,
         /// How closely to look.
@@ -73,7 +74,7 @@ enum Command {
     /// What an init container runs: nothing to migrate, a whole take-over, or a check after it.
     Run {
         #[command(flatten)]
-        sides: options::OptionalSides,
+        sides: sides::OptionalSides,
         #[command(flatten)]
         tuning: options::Tuning,
         /// How closely to look before the marker is written.
@@ -86,7 +87,7 @@ enum Command {
     /// Show marker and progress of a target.
     Status {
         #[command(flatten)]
-        to: options::ToSide,
+        to: sides::ToSide,
         /// Print JSON.
         #[arg(long)]
         json: bool,

@@ -39,7 +39,7 @@ mod volume;
 
 pub use error::{Error, Kind, Result};
 pub use exit::ExitCode;
-pub use location::{Credentials, Endpoint, Location};
+pub use location::{Addressing, Credentials, Endpoint, Location};
 pub use options::RunOptions;
 pub use progress::{Event, Phase, Progress};
 pub use run::{Ending, Outcome, run};

@@ -4,19 +4,26 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use filestore_common::BucketName;
+
 use crate::{Error, Kind, Result};
 
-/// A store: `http(s)://host:port`, `minio-drive:/path` or `volume:/path`.
+/// What a location may look like.
+const FORMS: &str = "use http(s)://host:port[/bucket], minio-drive:/path or volume:/path";
+
+/// A store: `http(s)://host:port[/bucket]`, `minio-drive:/path` or `volume:/path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// An S3 endpoint, path style.
+    /// An S3 endpoint.
     Http {
-        /// URL without a trailing slash, user part or query.
+        /// URL of the endpoint without bucket, trailing slash, user part or query.
         url: String,
         /// Host name or address, for the resolver.
         host: String,
         /// Port, also when it was implied.
         port: u16,
+        /// The one bucket that is meant; `None` = all.
+        bucket: Option<BucketName>,
     },
     /// The directory of a single-drive MinIO.
     MinioDrive(PathBuf),
@@ -29,8 +36,7 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self> {
         let usage = |message: &str| {
-            Error::new(Kind::Usage, "read", without_credentials(text), message)
-                .with_cure("use http(s)://host:port, minio-drive:/path or volume:/path")
+            Error::new(Kind::Usage, "read", without_credentials(text), message).with_cure(FORMS)
         };
         let path = |rest: &str| {
             if rest.is_empty() {
@@ -66,13 +72,22 @@ impl FromStr for Location {
                 ),
             );
         }
-        if uri.path().len() > 1 || uri.query().is_some() {
-            return Err(usage("has a path; buckets are not chosen by URL"));
+        if uri.query().is_some() {
+            return Err(usage("has a query"));
         }
+        let bucket = match uri.path().trim_matches('/') {
+            "" => None,
+            path if path.contains('/') => {
+                return Err(usage("has more than a bucket in its path")
+                    .with_cure("choose keys with --include PREFIX"));
+            }
+            name => Some(BucketName::new(name).map_err(|error| usage(&error.to_string()))?),
+        };
         Ok(Self::Http {
-            url: text.trim_end_matches('/').to_owned(),
+            url: format!("{}://{authority}", uri.scheme_str().unwrap_or_default()),
             host: host.trim_matches(['[', ']']).to_owned(),
             port: uri.port_u16().unwrap_or(implied),
+            bucket,
         })
     }
 }
@@ -92,11 +107,34 @@ fn without_credentials(text: &str) -> String {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Http { url, .. } => f.write_str(url),
+            Self::Http { url, bucket, .. } => match bucket {
+                Some(bucket) => write!(f, "{url}/{bucket}"),
+                None => f.write_str(url),
+            },
             Self::MinioDrive(path) => write!(f, "minio-drive:{}", path.display()),
             Self::Volume(path) => write!(f, "volume:{}", path.display()),
         }
     }
+}
+
+impl Location {
+    /// The one bucket that a URL names.
+    pub fn bucket(&self) -> Option<&BucketName> {
+        match self {
+            Self::Http { bucket, .. } => bucket.as_ref(),
+            Self::MinioDrive(_) | Self::Volume(_) => None,
+        }
+    }
+}
+
+/// Where requests name their bucket (S3 user guide, "Virtual hosting of buckets").
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Addressing {
+    /// `http://host/bucket/key`.
+    #[default]
+    Path,
+    /// `http://bucket.host/key`.
+    Virtual,
 }
 
 /// An access key and its secret. Debug output hides the secret.
@@ -143,6 +181,27 @@ const SECRET_NAMES: [&str; 9] = [
 ];
 
 impl Credentials {
+    /// Reads both from files, whose last line break does not count.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] when one cannot be read or is empty.
+    pub fn from_files(access_key: &Path, secret_key: &Path) -> Result<Self> {
+        let read = |path: &Path| {
+            let failed = |message: String| {
+                Error::new(Kind::Usage, "read", path.display().to_string(), message)
+            };
+            let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+            match text.trim_end_matches(['\r', '\n']) {
+                "" => Err(failed("is empty".into())),
+                key => Ok(key.to_owned()),
+            }
+        };
+        Ok(Self {
+            access_key: read(access_key)?,
+            secret_key: read(secret_key)?,
+        })
+    }
+
     /// Reads a mounted Secret: well-known key names first, then any pair of names of which one
     /// speaks of a user or access key and the other of a password or secret.
     ///
@@ -198,6 +257,10 @@ pub struct Endpoint {
     pub credentials: Option<Credentials>,
     /// PEM file of an authority to trust beside the usual ones.
     pub ca_file: Option<PathBuf>,
+    /// Where requests name their bucket.
+    pub addressing: Addressing,
+    /// Region to sign for; `None` = `us-east-1`, and what the server says when it is another one.
+    pub region: Option<String>,
 }
 
 impl Endpoint {
@@ -207,6 +270,8 @@ impl Endpoint {
             location,
             credentials: None,
             ca_file: None,
+            addressing: Addressing::Path,
+            region: None,
         }
     }
 
@@ -229,9 +294,16 @@ mod tests {
             Location::Http {
                 url: "http://[::1]:9000".into(),
                 host: "::1".into(),
-                port: 9000
+                port: 9000,
+                bucket: None
             }
         );
+        let one = "https://s3.example:1/my-bucket/"
+            .parse::<Location>()
+            .unwrap();
+        assert_eq!(one.bucket().map(BucketName::as_str), Some("my-bucket"));
+        assert_eq!(one.to_string(), "https://s3.example:1/my-bucket");
+        assert!(matches!(one, Location::Http { url, .. } if url == "https://s3.example:1"));
         assert!(matches!(
             "https://minio.example".parse::<Location>().unwrap(),
             Location::Http { port: 443, .. }
@@ -251,7 +323,9 @@ mod tests {
             "ftp://h",
             "http://",
             "http://a:b@h",
-            "http://h/bucket",
+            "http://h/bucket/prefix",
+            "http://h/B_",
+            "http://h/bucket?versions",
         ] {
             let error = bad.parse::<Location>().unwrap_err();
             assert_eq!(error.kind, Kind::Usage, "{bad}");

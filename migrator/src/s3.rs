@@ -1,4 +1,4 @@
-//! The S3 client of both ends: path style, region learned when wrong, bounded retries of our own
+//! The S3 client of both ends: region learned when wrong, bounded retries of our own
 //! so that every attempt is signed anew and counted.
 
 mod error;
@@ -21,8 +21,10 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
+use filestore_common::BucketName;
 use tokio_util::sync::CancellationToken;
 
+use crate::location::Addressing;
 use crate::{Credentials, Endpoint, Error, Event, Kind, Location, Progress, Result};
 
 pub(crate) use resolve::resolve;
@@ -61,6 +63,9 @@ pub struct S3 {
     port: u16,
     credentials: Credentials,
     ca_pem: Option<Vec<u8>>,
+    addressing: Addressing,
+    /// The one bucket that the location names.
+    bucket: Option<BucketName>,
     client: RwLock<Client>,
     seen: Arc<Mutex<Seen>>,
     patience: Patience,
@@ -96,7 +101,13 @@ impl S3 {
     /// [`Kind::Usage`] when the location is no URL, credentials are missing or the CA file cannot
     /// be used.
     pub fn new(endpoint: &Endpoint, patience: Patience) -> Result<Self> {
-        let Location::Http { url, host, port } = &endpoint.location else {
+        let Location::Http {
+            url,
+            host,
+            port,
+            bucket,
+        } = &endpoint.location
+        else {
             let text = endpoint.location.to_string();
             return Err(Error::new(Kind::Usage, "open", text, "is no S3 endpoint"));
         };
@@ -120,13 +131,24 @@ impl S3 {
                 )
             })?),
         };
-        let client = client(url, &credentials, ca_pem.as_deref(), "us-east-1", &seen)?;
+        let region = endpoint.region.as_deref().unwrap_or("us-east-1");
+        let addressing = endpoint.addressing;
+        let client = client(
+            url,
+            &credentials,
+            ca_pem.as_deref(),
+            region,
+            addressing,
+            &seen,
+        )?;
         Ok(Self {
             url: url.clone(),
             host: host.clone(),
             port: *port,
             credentials,
             ca_pem,
+            addressing,
+            bucket: bucket.clone(),
             client: RwLock::new(client),
             seen,
             patience,
@@ -136,6 +158,16 @@ impl S3 {
     /// The endpoint's URL.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Where requests name their bucket.
+    pub(crate) fn addressing(&self) -> Addressing {
+        self.addressing
+    }
+
+    /// The one bucket that the location names; keys that are made for it may list no others.
+    pub(crate) fn only_bucket(&self) -> Option<&BucketName> {
+        self.bucket.as_ref()
     }
 
     /// The SDK's client for the region that is known now.
@@ -158,6 +190,17 @@ impl S3 {
     /// Whether name, port and credentials work, tried once.
     pub(crate) async fn check(&self) -> Result<()> {
         resolve(&self.url, &self.host, self.port).await?;
+        if let Some(bucket) = &self.bucket {
+            let name = bucket.as_str();
+            let once = self.once("head bucket", name, |client| async move {
+                client.head_bucket().bucket(name).send().await
+            });
+            return match once.await {
+                // The server answers; whether the bucket must exist is not asked here.
+                Err(error) if error.kind != Kind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
         let once = self.once("list buckets", &self.url, |client| async move {
             client.list_buckets().send().await
         });
@@ -244,6 +287,7 @@ impl S3 {
             &self.credentials,
             self.ca_pem.as_deref(),
             &region,
+            self.addressing,
             &self.seen,
         )?;
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = learned;
@@ -275,6 +319,7 @@ fn client(
     credentials: &Credentials,
     ca_pem: Option<&[u8]>,
     region: &str,
+    addressing: Addressing,
     seen: &Arc<Mutex<Seen>>,
 ) -> Result<Client> {
     let builder = aws_smithy_http_client::Builder::new();
@@ -307,7 +352,7 @@ fn client(
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .endpoint_url(url)
-        .force_path_style(true)
+        .force_path_style(addressing == Addressing::Path)
         .region(Region::new(region.to_owned()))
         .credentials_provider(aws_sdk_s3::config::SharedCredentialsProvider::new(keys))
         .http_client(http)

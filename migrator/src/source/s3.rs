@@ -38,6 +38,12 @@ impl S3Source {
 
 /// Name, creation date and tags of every bucket, and the names that we cannot take.
 pub(crate) async fn buckets(s3: &S3) -> Result<(Vec<Bucket>, Vec<String>)> {
+    if let Some(only) = s3.only_bucket() {
+        return Ok((
+            only_bucket(s3, only).await?.into_iter().collect(),
+            Vec::new(),
+        ));
+    }
     let mut names = Vec::new();
     let mut refused = Vec::new();
     let mut token: Option<String> = None;
@@ -76,6 +82,24 @@ pub(crate) async fn buckets(s3: &S3) -> Result<(Vec<Bucket>, Vec<String>)> {
         });
     }
     Ok((buckets, refused))
+}
+
+/// The bucket that the location names, `None` when it does not exist. Its creation date shows
+/// only in the list of all buckets.
+async fn only_bucket(s3: &S3, bucket: &BucketName) -> Result<Option<Bucket>> {
+    let name = bucket.as_str();
+    let head = s3.call("head bucket", name, |client| {
+        client.head_bucket().bucket(name).send()
+    });
+    match head.await {
+        Ok(_) => Ok(Some(Bucket {
+            name: bucket.clone(),
+            created: SystemTime::UNIX_EPOCH,
+            tags: bucket_tags(s3, bucket).await?,
+        })),
+        Err(error) if error.kind == Kind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 async fn bucket_tags(s3: &S3, bucket: &BucketName) -> Result<Tags> {

@@ -32,10 +32,19 @@ impl S3Target {
     /// As [`Target::check`], and [`Kind::Usage`].
     pub async fn connect(endpoint: &Endpoint, patience: Patience) -> Result<Self> {
         let s3 = Arc::new(S3::new(endpoint, patience)?);
-        s3.call("list buckets", s3.url(), |client| {
-            client.list_buckets().send()
-        })
-        .await?;
+        match s3.only_bucket().map(BucketName::as_str) {
+            None => {
+                let list = s3.call("list buckets", s3.url(), |c| c.list_buckets().send());
+                list.await?;
+            }
+            Some(name) => {
+                let head = s3.call("head bucket", name, |c| c.head_bucket().bucket(name).send());
+                head.await.map(drop).or_else(|error| match error.kind {
+                    Kind::NotFound => Ok(()),
+                    _ => Err(error),
+                })?;
+            }
+        }
         let imports = s3
             .server()
             .is_some_and(|server| server.starts_with("Filestore"));

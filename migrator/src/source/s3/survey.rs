@@ -11,6 +11,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use filestore_common::BucketName;
 
 use super::listing::decode;
+use crate::location::Addressing;
 use crate::s3::S3;
 use crate::source::{Left, Reason, Tally};
 use crate::{Error, Kind, Result};
@@ -245,7 +246,10 @@ async fn uploads(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()> 
 /// MinIO's deployment id by its admin API, which root may ask for; `None` from any other server.
 /// The path `/minio/admin/v3/info` has the form of an object's, so that GetObject signs it.
 pub(super) async fn deployment_id(s3: &S3) -> Option<String> {
-    if !s3.server().is_some_and(|server| server.contains("MinIO")) {
+    // With virtual hosts, `minio` would be asked for as one.
+    if s3.addressing() == Addressing::Virtual
+        || !s3.server().is_some_and(|server| server.contains("MinIO"))
+    {
         return None;
     }
     let answer = s3
