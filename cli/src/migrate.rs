@@ -7,6 +7,7 @@ mod sides;
 use std::path::PathBuf;
 use std::process::ExitCode as ProcessExit;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
@@ -31,6 +32,9 @@ enum Command {
         sides: sides::Sides,
         #[command(flatten)]
         tuning: options::Tuning,
+        /// Seconds in which objects may be read to estimate the time of the copy; 0 = none.
+        #[arg(long, default_value_t = 3, value_name = "SECONDS")]
+        measure: u64,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -146,7 +150,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ProcessExit> {
         result
     });
     // A blocked read of a dead mount must not hold the exit back.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ProcessExit::from(result?.code()))
 }
 
@@ -177,16 +181,20 @@ async fn dispatch(
         Command::Plan {
             sides,
             tuning,
+            measure,
             json,
         } => {
-            let options = tuning.apply(sides.options()?);
+            let options = RunOptions {
+                measure: Duration::from_secs(measure),
+                ..tuning.apply(sides.options()?)
+            };
             let plan = engine::plan(&options, progress, cancel).await?;
             if json {
                 output::json(&plan)?;
             } else {
                 output::text(&plan.to_string())?;
             }
-            Ok(plan.exit(options.accept_loss))
+            Ok(plan.exit())
         }
         Command::Copy { sides, tuning } => {
             let options = tuning.apply(sides.options()?);

@@ -82,7 +82,13 @@ impl Progress for Shown {
             }
             Event::Waiting { error, next } => state.wait(&error.to_string(), *next),
             Event::Note(text) => state.line(text),
-            Event::Listed { .. } | Event::Skipped | Event::Deleted { .. } => {}
+            Event::Listed { .. }
+            | Event::Skipped
+            | Event::Deleted { .. }
+            | Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::Retrying(_)
+            | Event::Left(_) => {}
         }
     }
 }

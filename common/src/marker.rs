@@ -55,13 +55,21 @@ pub struct Counts {
 }
 
 /// One reason for something to stay behind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NotCarried {
     /// How many.
     pub count: u64,
+    /// Bytes of their bodies, where they are known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bytes: u64,
     /// The first few names, for people.
     pub examples: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// The marker file.
@@ -94,7 +102,11 @@ pub struct Marker {
     /// What was not carried, by reason (`noncurrentVersions`, `deleteMarkers`, …).
     #[serde(default)]
     pub not_carried: BTreeMap<String, NotCarried>,
-    /// Who accepted the not-carried list.
+    /// Names the whole not-carried list, beyond the examples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_carried_hash: Option<String>,
+    /// What accepted the not-carried list (`--accept HASH`, `--accept-loss`), and by whom where
+    /// that was told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted_by: Option<String>,
     /// Changes seen on the source after cut-over and not applied.

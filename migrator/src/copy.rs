@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::body::{ETagHasher, Verdict};
-use crate::source::{Entry, Object, Source};
+use crate::source::{Body, Entry, Object, Source};
 use crate::target::{Expect, Target};
 use crate::{Error, Event, Kind, Progress, Result};
 
@@ -115,6 +115,7 @@ impl Ends {
                     return Err(error);
                 }
             }
+            self.progress.event(&Event::Retrying(&error));
             self.pause(attempt).await?;
             attempt += 1;
         }
@@ -123,13 +124,16 @@ impl Ends {
     async fn attempt(&self, bucket: &BucketName, entry: &Entry, expect: &Expect) -> Result<u64> {
         let mut object = self.source.open(bucket, entry).await?;
         let size = object.info.size;
-        let progress = self.progress.clone();
-        object.body = object
-            .body
-            .inspect_ok(move |chunk| progress.event(&Event::Bytes(chunk.len() as u64)))
-            .boxed();
+        object.body = self.shown(object.body);
         self.target.put(bucket, &entry.key, object, expect).await?;
         Ok(size)
+    }
+
+    /// The body, its bytes shown as they come.
+    pub(crate) fn shown(&self, body: Body) -> Body {
+        let progress = self.progress.clone();
+        body.inspect_ok(move |chunk| progress.event(&Event::Bytes(chunk.len() as u64)))
+            .boxed()
     }
 
     /// Whether the target's bytes are what its ETag says; `None` when that cannot be computed.
@@ -141,7 +145,8 @@ impl Ends {
         bucket: &BucketName,
         key: &ObjectKey,
     ) -> Result<Option<bool>> {
-        let object = self.target.open(bucket, key).await?;
+        let mut object = self.target.open(bucket, key).await?;
+        object.body = self.shown(object.body);
         hash(object).await
     }
 }

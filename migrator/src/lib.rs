@@ -12,15 +12,18 @@
 //! not grow with the number of objects.
 
 pub mod body;
+mod casefold;
 pub mod connect;
 pub mod copy;
 pub mod drive;
 pub mod error;
 pub mod exit;
+mod fit;
 pub mod guard;
 pub mod location;
 pub mod manifest;
 pub mod merge;
+pub mod naming;
 pub mod options;
 pub mod pass;
 pub mod plan;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Endpoint;
+use crate::source::Tally;
 use crate::verify::Mode;
 
 /// What to migrate and how.
@@ -40,6 +41,14 @@ pub struct RunOptions {
     pub cutover: bool,
     /// Go on although current objects cannot be carried (they are listed).
     pub accept_loss: bool,
+    /// Go on although this list, by its hash, stays behind, and refuse when it is another one.
+    pub accept: Option<String>,
+    /// Who accepted that, for the marker.
+    pub accepted_by: Option<String>,
+    /// Refuse when versions or delete markers would stay behind.
+    pub fail_on_versions: bool,
+    /// How long `plan` may read objects to estimate the time of a copy; nothing else does.
+    pub measure: Duration,
     /// Objects that were on the target before the migration may be deleted.
     pub delete_extraneous: bool,
     /// Most deletes.
@@ -63,8 +72,39 @@ impl RunOptions {
             verify: Mode::Listing,
             cutover: true,
             accept_loss: false,
+            accept: None,
+            accepted_by: None,
+            fail_on_versions: false,
+            measure: Duration::from_secs(3),
             delete_extraneous: false,
             max_delete: None,
         }
+    }
+
+    /// Whether all that stays behind may.
+    pub fn accepts(&self, tally: &Tally) -> bool {
+        self.accept_loss
+            || self
+                .accept
+                .as_ref()
+                .is_some_and(|hash| *hash == tally.hash())
+    }
+
+    /// Whether the plan has to be known before anything is written.
+    pub(crate) fn needs_plan(&self) -> bool {
+        self.accept.is_some() || self.fail_on_versions
+    }
+
+    /// What accepted the list, for the marker.
+    pub(crate) fn acceptance(&self) -> Option<String> {
+        let what = match &self.accept {
+            Some(hash) => format!("--accept {hash}"),
+            None if self.accept_loss => "--accept-loss".to_owned(),
+            None => return None,
+        };
+        Some(match &self.accepted_by {
+            Some(who) => format!("{what} by {who}"),
+            None => what,
+        })
     }
 }

@@ -213,6 +213,7 @@ impl Runner<'_> {
         self.drain(0).await?;
         self.deletes(limits).await?;
         self.flush(None).await?;
+        self.ends.progress.event(&Event::Left(&self.report.tally));
         Ok(self.report)
     }
 
@@ -305,6 +306,11 @@ impl Runner<'_> {
             self.flush(Some((bucket, Some(&entry.key)))).await?;
         }
         let (ends, bucket) = (self.ends.clone(), bucket.clone());
+        let name = format!("{bucket}/{}", entry.key);
+        self.ends.progress.event(&Event::Started {
+            object: &name,
+            bytes: entry.size,
+        });
         self.tasks.spawn(async move {
             let result = async {
                 if prove && ends.proves_itself(&bucket, &entry.key).await? == Some(true) {
@@ -316,7 +322,7 @@ impl Runner<'_> {
             };
             let result = result.await;
             Finished {
-                name: format!("{bucket}/{}", entry.key),
+                name,
                 replaced,
                 result,
             }
@@ -338,6 +344,9 @@ impl Runner<'_> {
     }
 
     fn finished(&mut self, finished: Finished) -> Result<()> {
+        self.ends.progress.event(&Event::Ended {
+            object: &finished.name,
+        });
         match finished.result {
             Ok(Outcome::Proved) => {
                 self.report.skipped += 1;

@@ -1,23 +1,30 @@
 //! What a migration would do, found by reading both sides and writing nothing.
 
-use std::collections::BTreeMap;
-use std::fmt;
+mod compare;
+mod measure;
+mod room;
+mod text;
+mod verdict;
 
-use filestore_common::BucketName;
-use filestore_common::marker::{NotCarried, SourceIdentity};
-use futures::StreamExt;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use filestore_common::marker::{MarkerState, NotCarried, SourceIdentity};
 use serde::Serialize;
 
 use crate::copy::Ends;
-use crate::merge::{Merge, Merged, Ordered, Pair};
-use crate::policy::{Action, Pass, decide};
-use crate::source::{Reason, Tally};
-use crate::{Event, ExitCode, Result};
+use crate::naming::Naming;
+use crate::source::{About, Reason, Tally};
+use crate::{Error, Event, ExitCode, Result};
+
+pub use measure::Estimate;
+pub use room::Room;
+pub use text::span;
+pub(crate) use text::{human, loss_names};
+pub use verdict::{Conditions, Refusal, Verdict};
 
 /// Names given as examples.
 const EXAMPLES: usize = 10;
-/// Room that a file takes beyond its bytes: directory entry, rounding up to blocks.
-const OVERHEAD_BYTES: u64 = 4096;
 
 /// What a bucket holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -31,27 +38,33 @@ pub struct BucketPlan {
     pub copy: u64,
 }
 
-/// Free space on the target.
+/// A setting of a bucket that the source was found to have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Room {
-    /// Bytes needed.
-    pub needed_bytes: u64,
-    /// Bytes free.
-    pub available_bytes: u64,
-    /// Files needed.
-    pub needed_inodes: u64,
-    /// Files free; `None` where the file system does not count them.
-    pub available_inodes: Option<u64>,
+pub struct Setting {
+    /// Bucket.
+    pub bucket: String,
+    /// Its S3 name (`policy`, `lifecycle`, `tags`, …).
+    pub setting: String,
+    /// Whether it travels.
+    pub carried: bool,
 }
 
-impl Room {
-    /// Whether it fits.
-    pub fn fits(&self) -> bool {
-        self.needed_bytes <= self.available_bytes
-            && self
-                .available_inodes
-                .is_none_or(|free| self.needed_inodes <= free)
+/// Things counted, with the first few names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Named {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub examples: Vec<String>,
+}
+
+impl Named {
+    fn add(&mut self, name: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(name());
+        }
     }
 }
 
@@ -61,14 +74,20 @@ impl Room {
 pub struct Plan {
     /// Source.
     pub source: SourceIdentity,
+    /// What the source says of itself.
+    pub source_about: About,
     /// `volume`, `filestore` or `s3`.
     pub target_kind: &'static str,
     /// Target.
     pub target: String,
+    /// What the target says of itself.
+    pub target_about: About,
     /// Whether ETags come out equal whatever their form.
     pub keeps_etag: bool,
     /// Whether Last-Modified survives.
     pub keeps_last_modified: bool,
+    /// Where a migration to this target stands already.
+    pub migration: Option<MarkerState>,
     /// By bucket.
     pub buckets: BTreeMap<String, BucketPlan>,
     /// Objects of the source.
@@ -93,318 +112,151 @@ pub struct Plan {
     pub hidden: u64,
     /// The first of them.
     pub hidden_examples: Vec<String>,
+    /// Keys that are no path: carried, and kept apart from the tree, where only Filestore sees
+    /// them.
+    pub apart: Named,
+    /// Keys that differ by case only, where the target takes them for one.
+    pub same_but_case: Option<Named>,
+    /// Every setting found, in the order of buckets.
+    pub settings: Vec<Setting>,
     /// What will not travel, by reason.
     pub not_carried: BTreeMap<String, NotCarried>,
+    /// Names that list as a whole, for `--accept`; `None` when it is empty.
+    pub not_carried_hash: Option<String>,
     /// Current objects among that.
     pub losses: u64,
+    /// What only the copy itself will show.
+    pub notes: Vec<String>,
     /// Space on a volume.
     pub room: Option<Room>,
+    /// How long it may take.
+    pub estimate: Option<Estimate>,
+    /// Whether a run would succeed.
+    pub verdict: Verdict,
 }
 
 impl Plan {
-    /// Whether a run would succeed.
-    pub fn exit(&self, accept_loss: bool) -> ExitCode {
-        if self.room.as_ref().is_some_and(|room| !room.fits()) {
-            ExitCode::Refused
-        } else if self.losses > 0 && !accept_loss {
-            ExitCode::Failures
-        } else {
-            ExitCode::Ok
+    fn new(ends: &Ends, source: SourceIdentity) -> Self {
+        let traits = ends.target.traits();
+        Self {
+            source,
+            source_about: About::default(),
+            target_kind: traits.kind,
+            target: traits.location,
+            target_about: About::default(),
+            keeps_etag: traits.keeps_etag,
+            keeps_last_modified: traits.keeps_last_modified,
+            migration: None,
+            buckets: BTreeMap::new(),
+            objects: 0,
+            bytes: 0,
+            create: 0,
+            replace: 0,
+            copy_bytes: 0,
+            skip: 0,
+            etag_unknown: 0,
+            delete: 0,
+            delete_examples: Vec::new(),
+            hidden: 0,
+            hidden_examples: Vec::new(),
+            apart: Named::default(),
+            same_but_case: None,
+            settings: Vec::new(),
+            not_carried: BTreeMap::new(),
+            not_carried_hash: None,
+            losses: 0,
+            notes: Vec::new(),
+            room: None,
+            estimate: None,
+            verdict: Verdict::default(),
         }
+    }
+
+    /// The exit code of a run.
+    pub fn exit(&self) -> ExitCode {
+        self.verdict.exit
+    }
+
+    /// Why a run would not even begin.
+    pub fn refusal(&self) -> Option<Error> {
+        self.verdict.error(&self.target)
+    }
+
+    fn take(&mut self, tally: Tally) {
+        self.losses = tally.losses();
+        self.not_carried_hash = (tally != Tally::default()).then(|| tally.hash());
+        self.not_carried = tally.into_marker();
+    }
+
+    /// How many versions and delete markers stay behind.
+    fn versions(&self) -> u64 {
+        [Reason::NoncurrentVersions, Reason::DeleteMarkers]
+            .into_iter()
+            .filter_map(|reason| self.not_carried.get(reason.as_str()))
+            .map(|left| left.count)
+            .sum()
     }
 }
 
-/// Compares both sides.
+/// Compares both sides. With a time for it some objects are read, to estimate how long the copy
+/// will take.
 ///
 /// # Errors
 /// Whatever either side answers instead.
-pub async fn plan(ends: &Ends) -> Result<Plan> {
-    let traits = ends.target.traits();
-    let mut plan = Plan {
-        source: ends.source.identity().await?,
-        target_kind: traits.kind,
-        target: traits.location.clone(),
-        keeps_etag: traits.keeps_etag,
-        keeps_last_modified: traits.keeps_last_modified,
-        buckets: BTreeMap::new(),
-        objects: 0,
-        bytes: 0,
-        create: 0,
-        replace: 0,
-        copy_bytes: 0,
-        skip: 0,
-        etag_unknown: 0,
-        delete: 0,
-        delete_examples: Vec::new(),
-        hidden: 0,
-        hidden_examples: Vec::new(),
-        not_carried: BTreeMap::new(),
-        losses: 0,
-        room: None,
-    };
-    let mut tally = ends.source.survey_store().await?;
-    let mut on_target: Vec<BucketName> = ends
-        .target
-        .buckets()
-        .await?
-        .into_iter()
-        .map(|bucket| bucket.name)
-        .collect();
-    let new_directories = plan.buckets.len();
-    for bucket in ends.source.buckets().await? {
-        tally.merge(ends.source.survey(&bucket.name).await?);
-        let exists = on_target.contains(&bucket.name);
-        on_target.retain(|name| *name != bucket.name);
-        plan.compare(ends, &bucket.name, true, exists, &mut tally)
-            .await?;
-    }
-    for name in on_target {
-        plan.compare(ends, &name, false, true, &mut tally).await?;
-    }
-    plan.losses = tally.losses();
-    plan.not_carried = tally.into_marker();
+pub async fn plan(ends: &Ends, conditions: &Conditions, measure: Option<Duration>) -> Result<Plan> {
+    let mut plan = Plan::new(ends, ends.source.identity().await?);
+    plan.migration = conditions.migration;
+    let mut walk = compare::Walk::new(ends).await?;
+    let tally = walk.run(&mut plan).await?;
+    ends.progress.event(&Event::Left(&tally));
+    plan.take(tally);
+    plan.same_but_case = walk.same_but_case();
     if let Some(space) = ends.target.space().await? {
-        let files = plan.create + plan.replace;
-        plan.room = Some(Room {
-            needed_bytes: plan
-                .copy_bytes
-                .saturating_add(files.saturating_mul(OVERHEAD_BYTES)),
-            available_bytes: space.available_bytes,
-            needed_inodes: files + new_directories as u64,
-            available_inodes: (space.total_inodes > 0).then_some(space.available_inodes),
-        });
+        plan.room = Some(room::needed(&plan, walk.directories, &space));
     }
+    plan.source_about = ends.source.about();
+    plan.target_about = ends.target.about();
+    plan.notes = notes(ends, &plan);
+    if let Some(budget) = measure.filter(|budget| !budget.is_zero()) {
+        plan.estimate = measure::estimate(ends, walk.sample(), &plan, budget).await?;
+    }
+    plan.verdict = verdict::verdict(&plan, conditions);
     Ok(plan)
 }
 
-impl Plan {
-    async fn compare(
-        &mut self,
-        ends: &Ends,
-        bucket: &BucketName,
-        on_source: bool,
-        on_target: bool,
-        tally: &mut Tally,
-    ) -> Result<()> {
-        let traits = ends.target.traits();
-        let empty = || futures::stream::empty().boxed();
-        let ours = if on_source {
-            ends.source.list(bucket)
-        } else {
-            empty()
-        };
-        let theirs = if on_target {
-            ends.target.list(bucket)
-        } else {
-            empty()
-        };
-        let mut merge = Merge::new(
-            Ordered::new(format!("{bucket} on the source"), ours),
-            Ordered::new(format!("{bucket} on {}", traits.location), theirs),
-        );
-        let mut here = BucketPlan::default();
-        while let Some(item) = merge.next().await? {
-            ends.go_on()?;
-            let pair = match item {
-                Merged::Left(left) => {
-                    tally.add(left);
-                    continue;
-                }
-                Merged::Pair(pair) => pair,
-            };
-            let action = decide(&pair, Pass::Final, &traits);
-            let entry = match &pair {
-                Pair::Source(ours) | Pair::Both(ours, _) => ours,
-                Pair::Target(theirs) => {
-                    self.delete += 1;
-                    if self.delete_examples.len() < EXAMPLES {
-                        self.delete_examples
-                            .push(format!("{bucket}/{}", theirs.key));
-                    }
-                    continue;
-                }
-            };
-            ends.progress.event(&Event::Listed { bytes: entry.size });
-            here.objects += 1;
-            here.bytes += entry.size;
-            if entry.hidden {
-                self.hidden += 1;
-                if self.hidden_examples.len() < EXAMPLES {
-                    self.hidden_examples.push(format!("{bucket}/{}", entry.key));
-                }
-            }
-            match action {
-                Action::Create => self.create += 1,
-                Action::Replace => self.replace += 1,
-                Action::SkipUnproven => self.etag_unknown += 1,
-                Action::Skip | Action::Delete | Action::Leave => {}
-            }
-            if matches!(action, Action::Create | Action::Replace) {
-                here.copy += 1;
-                self.copy_bytes += entry.size;
-            } else {
-                self.skip += 1;
-            }
-        }
-        if on_source {
-            self.objects += here.objects;
-            self.bytes += here.bytes;
-            self.buckets.insert(bucket.to_string(), here);
-        }
-        Ok(())
+/// What a listing cannot show and the target may not take.
+fn notes(ends: &Ends, plan: &Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !plan.keeps_last_modified {
+        notes.push("Last-Modified cannot be kept: S3 has no way to set it".into());
     }
-}
-
-/// Bytes in the unit that people read.
-pub(crate) fn human(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
+    match ends.target.naming() {
+        Naming::Tree { server, .. } => notes.push(format!(
+            "{server} keeps keys as paths: what has no path there is among the unnameable"
+        )),
+        Naming::Overflow => {}
+        Naming::Any => notes.push(
+            "the target's limits of keys are not known to us; a key that it refuses is named \
+             when it is copied"
+                .into(),
+        ),
     }
-    let mut scaled = bytes;
-    let mut unit = 0;
-    while scaled >= 1024 * 1024 && unit + 1 < UNITS.len() {
-        scaled /= 1024;
-        unit += 1;
+    if let Some(limit) = ends.target.metadata_limit() {
+        notes.push(limit);
     }
-    format!(
-        "{}.{} {}",
-        scaled / 1024,
-        scaled % 1024 * 10 / 1024,
-        UNITS[unit]
-    )
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = self.source.deployment_id.as_deref().unwrap_or("unknown");
-        writeln!(
-            f,
-            "from    {} ({}, deployment {id})",
-            self.source.location, self.source.kind
-        )?;
-        writeln!(f, "to      {} ({})", self.target, self.target_kind)?;
-        for (name, bucket) in &self.buckets {
-            writeln!(
-                f,
-                "bucket  {name}: {} objects, {}, {} to copy",
-                bucket.objects,
-                human(bucket.bytes),
-                bucket.copy
-            )?;
-        }
-        writeln!(
-            f,
-            "copy    {} new, {} replaced, {}; {} are the same",
-            self.create,
-            self.replace,
-            human(self.copy_bytes),
-            self.skip
-        )?;
-        if self.etag_unknown > 0 {
-            writeln!(
-                f,
-                "        etag unknown: {} (judged by size and time)",
-                self.etag_unknown
-            )?;
-        }
-        if self.delete > 0 {
-            let names = self.delete_examples.join(", ");
-            writeln!(
-                f,
-                "delete  {} only on the target: {}",
-                self.delete,
-                names.escape_debug()
-            )?;
-        }
-        if self.hidden > 0 {
-            let names = self.hidden_examples.join(", ");
-            writeln!(
-                f,
-                "hidden  {} that the source's listings do not show, carried: {}",
-                self.hidden,
-                names.escape_debug()
-            )?;
-        }
-        for (reason, left) in &self.not_carried {
-            let names = left.examples.join(", ");
-            writeln!(
-                f,
-                "left    {reason}: {} ({})",
-                left.count,
-                names.escape_debug()
-            )?;
-        }
-        if !self.keeps_last_modified {
-            writeln!(
-                f,
-                "note    Last-Modified cannot be kept: S3 has no way to set it"
-            )?;
-        }
-        if let Some(room) = &self.room {
-            let verdict = if room.fits() { "fits" } else { "DOES NOT FIT" };
-            writeln!(
-                f,
-                "space   {} needed of {}, {verdict}",
-                human(room.needed_bytes),
-                human(room.available_bytes)
-            )?;
-        }
-        Ok(())
-    }
-}
-
-/// The reasons that count as losses, for people.
-pub(crate) fn loss_names(not_carried: &BTreeMap<String, NotCarried>) -> String {
-    let losses = [
-        Reason::Encrypted,
-        Reason::Tiered,
-        Reason::Damaged,
-        Reason::Unsupported,
-        Reason::Unnameable,
-    ];
-    let named = losses.iter().filter_map(|reason| {
-        let left = not_carried.get(reason.as_str())?;
-        Some(format!(
-            "{} {} ({})",
-            left.count,
-            reason.as_str(),
-            left.examples.join(", ")
-        ))
-    });
-    named.collect::<Vec<_>>().join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_for_people() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (1536, "1.5 KiB"),
-            (16 << 20, "16.0 MiB"),
-            (3 << 40, "3.0 TiB"),
-            (u64::MAX, "16383.9 PiB"),
-        ] {
-            assert_eq!(human(bytes), text);
+    let skew = |about: &About| about.clock_skew_seconds.filter(|skew| skew.abs() >= 60);
+    for (side, about) in [
+        ("source", &plan.source_about),
+        ("target", &plan.target_about),
+    ] {
+        if let Some(skew) = skew(about) {
+            notes.push(format!(
+                "the clock of the {side} is {} s {} this machine's; S3 refuses requests from 900 s \
+                 on: set both by NTP",
+                skew.abs(),
+                if skew > 0 { "ahead of" } else { "behind" }
+            ));
         }
     }
-
-    #[test]
-    fn a_run_fits_only_when_bytes_and_files_do() {
-        let room = |available_bytes, available_inodes| Room {
-            needed_bytes: 10,
-            available_bytes,
-            needed_inodes: 2,
-            available_inodes,
-        };
-        assert!(room(10, Some(2)).fits());
-        assert!(room(10, None).fits());
-        assert!(!room(9, Some(2)).fits());
-        assert!(!room(10, Some(1)).fits());
-    }
+    notes
 }

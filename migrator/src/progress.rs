@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::Error;
+use crate::source::Tally;
 
 /// Steps of a migration, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,7 +55,19 @@ pub enum Event<'a> {
         /// Its size in bytes.
         bytes: u64,
     },
-    /// Bytes arrived on the target.
+    /// A copy was begun; exactly one [`Event::Ended`] follows.
+    Started {
+        /// `bucket/key`.
+        object: &'a str,
+        /// Its size in bytes.
+        bytes: u64,
+    },
+    /// A copy is no longer in flight, however it ended.
+    Ended {
+        /// `bucket/key`.
+        object: &'a str,
+    },
+    /// Bytes were moved to the target, or read from it to be compared.
     Bytes(u64),
     /// An object is complete on the target.
     Copied {
@@ -72,6 +85,10 @@ pub enum Event<'a> {
     },
     /// An object could not be carried.
     Failed(&'a Error),
+    /// A request or an object is tried again.
+    Retrying(&'a Error),
+    /// Everything that stays behind, as known after a whole look at the source.
+    Left(&'a Tally),
     /// A store does not answer; the next try follows after a while.
     Waiting {
         /// What it answered.

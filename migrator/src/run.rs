@@ -70,7 +70,7 @@ pub async fn plan(
     let patience = patience(options, &progress, &cancel);
     let source = connect::source(configured(options)?, &patience).await?;
     let session = Session::open(options, source, false, &patience).await?;
-    let plan = session.plan().await;
+    let plan = session.planned(Some(options.measure)).await;
     session.close().await;
     plan
 }
@@ -102,11 +102,12 @@ pub async fn copy_from(
     let patience = patience(options, &progress, &cancel);
     let mut session = Session::open(options, source, true, &patience).await?;
     let outcome = async {
+        session.precheck().await?;
         session.begin().await?;
         phase(&*progress, Phase::Copy, None, None);
         let report = session.pass(Pass::Copy).await?;
         Ok(Outcome {
-            exit: report.exit(options.accept_loss),
+            exit: report.exit(options.accepts(&report.tally)),
             ending: Ending::Incomplete,
             marker: session.marker.clone(),
             summary: report.to_string(),
@@ -146,6 +147,7 @@ pub async fn finish_from(
     let patience = patience(options, &progress, &cancel);
     let mut session = Session::open(options, source, true, &patience).await?;
     let outcome = async {
+        session.precheck().await?;
         session.begin().await?;
         conclude(&mut session, mode, None).await
     };
@@ -352,30 +354,8 @@ async fn take_over(session: &mut Session<'_>) -> Result<Outcome> {
         .ends
         .progress
         .event(&Event::Note(plan.to_string().trim_end()));
-    if session.marker.is_none()
-        && plan.replace + plan.delete > 0
-        && !session.options.delete_extraneous
-    {
-        let problem = format!(
-            "holds {} objects that differ from the source and {} that the source does not have, \
-             and no migration began here",
-            plan.replace, plan.delete
-        );
-        return Err(
-            Error::new(Kind::Refused, "migrate to", plan.target, problem).with_cure(
-                "`filestore migrate copy` overwrites what differs; or use an empty volume",
-            ),
-        );
-    }
-    if let Some(room) = plan.room.as_ref().filter(|room| !room.fits()) {
-        let problem = format!(
-            "{} bytes and {} files are needed, {} bytes and {:?} files are free",
-            room.needed_bytes, room.needed_inodes, room.available_bytes, room.available_inodes
-        );
-        return Err(
-            Error::new(Kind::NoSpace, "migrate to", plan.target, problem)
-                .with_cure("enlarge the volume"),
-        );
+    if let Some(refusal) = plan.refusal() {
+        return Err(refusal);
     }
     session.begin().await?;
     let mut copied = None;
@@ -403,7 +383,7 @@ async fn conclude(
     if let Some(copied) = &copied {
         report.add(copied);
     }
-    let accept = session.options.accept_loss;
+    let accept = session.options.accepts(&findings.tally);
     let mut exit = verdict(&report, &findings, accept);
     let ending = if exit == ExitCode::Ok {
         Ending::Migrated
@@ -415,11 +395,14 @@ async fn conclude(
     if ending == Ending::Migrated {
         session.conclude(&findings)?;
     } else if findings.tally.losses() > 0 && !accept {
+        let hash = findings.tally.hash();
         let names = loss_names(&findings.tally.into_marker());
         summary.extend([
             "not carried: ",
             &names,
-            "; pass --accept-loss to go on without them\n",
+            "; go on without them by --accept ",
+            &hash,
+            ", or whatever they are by --accept-loss\n",
         ]);
         exit = ExitCode::Failures;
     }

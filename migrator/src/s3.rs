@@ -25,6 +25,7 @@ use filestore_common::BucketName;
 use tokio_util::sync::CancellationToken;
 
 use crate::location::Addressing;
+use crate::source::About;
 use crate::{Credentials, Endpoint, Error, Event, Kind, Location, Progress, Result};
 
 pub(crate) use resolve::resolve;
@@ -53,6 +54,8 @@ pub struct Patience {
 struct Seen {
     server: Option<String>,
     date: Option<String>,
+    /// Seconds that `date` was ahead of our clock when it arrived.
+    ahead: Option<i64>,
 }
 
 /// An S3 endpoint with credentials.
@@ -90,6 +93,7 @@ impl Intercept for Observer {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.server = headers.get("server").map(str::to_owned);
         seen.date = headers.get("date").map(str::to_owned);
+        seen.ahead = seen.date.as_deref().and_then(error::ahead);
         Ok(())
     }
 }
@@ -187,6 +191,18 @@ impl S3 {
             .clone()
     }
 
+    /// What the server said of itself in its last answer.
+    pub(crate) fn about(&self) -> About {
+        let client = self.client();
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        About {
+            server: seen.server.clone(),
+            region: client.config().region().map(ToString::to_string),
+            clock_skew_seconds: seen.ahead,
+            not_visible: Vec::new(),
+        }
+    }
+
     /// Whether name, port and credentials work, tried once.
     pub(crate) async fn check(&self) -> Result<()> {
         resolve(&self.url, &self.host, self.port).await?;
@@ -234,6 +250,7 @@ impl S3 {
             {
                 return Err(error);
             }
+            self.patience.progress.event(&Event::Retrying(&error));
             let pause = (PAUSES.0 * 2_u32.saturating_pow(attempt - 1)).min(PAUSES.1);
             if pause >= SHOWN_PAUSE {
                 self.patience.progress.event(&Event::Waiting {

@@ -1,14 +1,16 @@
 //! An opened migration: both ends, the state, and the steps that the commands are made of.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
 use tokio_util::sync::CancellationToken;
 
 use crate::connect;
 use crate::copy::Ends;
+use crate::fit::fitted;
 use crate::pass::{self, Limits, Recorder, Report};
+use crate::plan::Conditions;
 use crate::policy::Pass;
 use crate::s3::Patience;
 use crate::source::Source;
@@ -91,7 +93,7 @@ impl<'a> Session<'a> {
         let state = state_of(options);
         let marker = state.as_ref().map(State::marker).transpose()?.flatten();
         let ends = Ends {
-            source,
+            source: fitted(source, target.naming()),
             target,
             progress: patience.progress.clone(),
             cancel: patience.cancel.clone(),
@@ -204,8 +206,23 @@ impl<'a> Session<'a> {
 
     /// The plan.
     pub(crate) async fn plan(&self) -> Result<plan::Plan> {
+        self.planned(None).await
+    }
+
+    /// The plan with an estimate of the time.
+    pub(crate) async fn planned(&self, measure: Option<Duration>) -> Result<plan::Plan> {
         phase(&*self.ends.progress, Phase::Plan, None, None);
-        plan::plan(&self.ends).await
+        let migration = self.marker.as_ref().map(|marker| marker.state);
+        let conditions = Conditions::new(self.options, migration);
+        plan::plan(&self.ends, &conditions, measure).await
+    }
+
+    /// Refuses before anything is written, where the flags ask for what only a plan can tell.
+    pub(crate) async fn precheck(&self) -> Result<()> {
+        if !self.options.needs_plan() {
+            return Ok(());
+        }
+        self.plan().await?.refusal().map_or(Ok(()), Err)
     }
 
     /// One pass.
@@ -243,7 +260,7 @@ impl<'a> Session<'a> {
                 &*self.ends.progress,
                 Phase::Verify,
                 Some(report.objects),
-                None,
+                (mode != Mode::Listing).then_some(report.object_bytes),
             );
             let outputs = Outputs {
                 report: None,
@@ -272,9 +289,9 @@ impl<'a> Session<'a> {
         marker.carried = findings.carried.clone();
         marker.digest = Some(findings.digest.clone());
         marker.not_carried = findings.tally.clone().into_marker();
-        if findings.tally.losses() > 0 {
-            marker.accepted_by = Some("--accept-loss".into());
-        }
+        let left = !marker.not_carried.is_empty();
+        marker.not_carried_hash = left.then(|| findings.tally.hash());
+        marker.accepted_by = left.then(|| self.options.acceptance()).flatten();
         marker.state = MarkerState::Verified;
         if self.options.cutover {
             marker.state = MarkerState::Cutover;

@@ -2,19 +2,22 @@
 
 pub mod drive;
 pub mod s3;
+mod tally;
 pub mod volume;
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use filestore_common::marker::{NotCarried, SourceIdentity};
+use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ETag, ObjectInfo, ObjectKey, ObjectMeta, Tags};
 use futures::stream::BoxStream;
+use serde::Serialize;
 
 use crate::Result;
+
+pub use tally::Tally;
 
 /// A bucket of either side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,60 +118,44 @@ pub struct Left {
     pub name: String,
     /// How many (versions of one key count each).
     pub count: u64,
+    /// Bytes of their bodies, where there are any and they are known.
+    pub bytes: u64,
 }
 
-/// How many names a [`Tally`] keeps for each reason.
-const EXAMPLES: usize = 10;
-
-/// What stays behind, counted by reason with the first few names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally(BTreeMap<Reason, NotCarried>);
-
-impl Tally {
-    /// Counts one more thing.
-    pub fn add(&mut self, left: Left) {
-        let seen = self.0.entry(left.reason).or_insert(NotCarried {
-            count: 0,
-            examples: Vec::new(),
-        });
-        seen.count += left.count;
-        // Versions of one key come one after the other.
-        if seen.examples.len() < EXAMPLES && seen.examples.last() != Some(&left.name) {
-            seen.examples.push(left.name);
+impl Left {
+    /// `count` things under one name, without bytes.
+    pub fn new(reason: Reason, name: impl Into<String>, count: u64) -> Self {
+        Self {
+            reason,
+            name: name.into(),
+            count,
+            bytes: 0,
         }
     }
 
-    /// Adds another tally to this one.
-    pub fn merge(&mut self, other: Self) {
-        for (reason, more) in other.0 {
-            let seen = self.0.entry(reason).or_insert(NotCarried {
-                count: 0,
-                examples: Vec::new(),
-            });
-            seen.count += more.count;
-            let room = EXAMPLES.saturating_sub(seen.examples.len());
-            seen.examples.extend(more.examples.into_iter().take(room));
-        }
+    /// The same with the bytes of its bodies.
+    #[must_use]
+    pub fn with_bytes(self, bytes: u64) -> Self {
+        Self { bytes, ..self }
     }
+}
 
-    /// Counts and names by reason.
-    pub fn iter(&self) -> impl Iterator<Item = (Reason, &NotCarried)> {
-        self.0.iter().map(|(reason, left)| (*reason, left))
-    }
-
-    /// How many current objects stay behind.
-    pub fn losses(&self) -> u64 {
-        let losses = self.0.iter().filter(|(reason, _)| reason.is_loss());
-        losses.map(|(_, left)| left.count).sum()
-    }
-
-    /// The form of the marker's `notCarried`.
-    pub fn into_marker(self) -> BTreeMap<String, NotCarried> {
-        let named = self.0.into_iter();
-        named
-            .map(|(reason, left)| (reason.as_str().to_owned(), left))
-            .collect()
-    }
+/// What a store says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct About {
+    /// The server's name for itself (`Server` header); `None` for a directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Region that requests are signed for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Seconds by which its clock is ahead of this machine's (negative: behind), to the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_skew_seconds: Option<i64>,
+    /// What may be there and cannot be seen from here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_visible: Vec<String>,
 }
 
 /// An item of a listing.
@@ -234,6 +221,11 @@ pub trait Source: Send + Sync + Debug {
     /// # Errors
     /// As [`Source::check`].
     async fn survey(&self, bucket: &BucketName) -> Result<Tally>;
+
+    /// What the store says of itself, as of its last answer.
+    fn about(&self) -> About {
+        About::default()
+    }
 
     /// What of the whole store will not travel (users). Best effort.
     ///

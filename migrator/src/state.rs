@@ -190,6 +190,7 @@ pub fn new_marker(run_id: &str, source: SourceIdentity) -> Marker {
         carried: Counts::default(),
         digest: None,
         not_carried: std::collections::BTreeMap::new(),
+        not_carried_hash: None,
         accepted_by: None,
         diverged: false,
     }

@@ -10,7 +10,8 @@ use filestore_common::{BucketName, ETag, ObjectKey};
 use filestore_store::Space;
 
 use crate::Result;
-use crate::source::{Bucket, Entry, Listing, Object};
+use crate::naming::Naming;
+use crate::source::{About, Bucket, Entry, Listing, Object};
 
 /// What a target is and keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,30 @@ pub enum Expect {
 pub trait Target: Send + Sync + Debug {
     /// What it is and keeps.
     fn traits(&self) -> Traits;
+
+    /// How it takes keys.
+    fn naming(&self) -> Naming {
+        Naming::Any
+    }
+
+    /// What the store says of itself, as of its last answer.
+    fn about(&self) -> About {
+        About::default()
+    }
+
+    /// Whether names that differ by case only are one there.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Other`].
+    async fn folds_case(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// What of an object's metadata may not fit, for people; only the copy can tell of which
+    /// object.
+    fn metadata_limit(&self) -> Option<String> {
+        None
+    }
 
     /// Looks whether the store is there and writable, once, without waiting.
     ///

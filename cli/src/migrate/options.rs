@@ -48,6 +48,16 @@ pub(super) struct Tuning {
     /// Succeed although current objects cannot be carried; they are listed.
     #[arg(long, env = "FILESTORE_ACCEPT_LOSS")]
     accept_loss: bool,
+    /// Succeed although the list of what stays behind is the one with this hash, which `plan`
+    /// prints; refuse when it is another list.
+    #[arg(long, env = "FILESTORE_ACCEPT", value_name = "HASH")]
+    accept: Option<String>,
+    /// Who accepted that; recorded in the marker.
+    #[arg(long, env = "FILESTORE_ACCEPTED_BY", value_name = "NAME")]
+    accepted_by: Option<String>,
+    /// Refuse when versions or delete markers would stay behind.
+    #[arg(long, env = "FILESTORE_FAIL_ON_VERSIONS")]
+    fail_on_versions: bool,
     /// Let `final` delete objects that were on the target before the migration.
     #[arg(long)]
     delete_extraneous: bool,
@@ -66,6 +76,9 @@ impl Tuning {
             absent_after: Duration::from_secs(self.absent_after),
             recheck: Duration::from_secs(self.recheck),
             accept_loss: self.accept_loss,
+            accept: self.accept,
+            accepted_by: self.accepted_by,
+            fail_on_versions: self.fail_on_versions,
             delete_extraneous: self.delete_extraneous,
             max_delete: self.max_delete,
             ..options

@@ -79,11 +79,7 @@ async fn a_reader_that_dies_is_no_end() {
 
 #[tokio::test]
 async fn what_stays_behind_passes_through() {
-    let left = Left {
-        reason: crate::source::Reason::DeleteMarkers,
-        name: "b/gone".into(),
-        count: 1,
-    };
+    let left = Left::new(crate::source::Reason::DeleteMarkers, "b/gone", 1);
     let source = listing(vec![
         Ok(Listed::Left(left.clone())),
         Ok(Listed::Object(entry("a", 1))),

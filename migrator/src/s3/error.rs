@@ -171,9 +171,9 @@ fn cure(code: Option<&str>, message: &str, date: Option<&str>) -> Option<Box<str
     Some(text)
 }
 
-/// How far the clocks are apart, and which one is ahead.
-fn skew(date: Option<&str>) -> Option<Box<str>> {
-    let theirs = jiff::fmt::rfc2822::parse(date?)
+/// Seconds that a server's clock is ahead of ours, by its `Date` header as it arrives.
+pub(super) fn ahead(date: &str) -> Option<i64> {
+    let theirs = jiff::fmt::rfc2822::parse(date)
         .ok()?
         .timestamp()
         .as_second();
@@ -181,8 +181,13 @@ fn skew(date: Option<&str>) -> Option<Box<str>> {
         .duration_since(SystemTime::UNIX_EPOCH)
         .ok()?
         .as_secs();
-    let ahead = i64::try_from(ours).ok()? - theirs;
-    let side = if ahead > 0 { "ahead of" } else { "behind" };
+    Some(theirs - i64::try_from(ours).ok()?)
+}
+
+/// How far the clocks are apart, and which one is ahead.
+fn skew(date: Option<&str>) -> Option<Box<str>> {
+    let ahead = ahead(date?)?;
+    let side = if ahead < 0 { "ahead of" } else { "behind" };
     Some(
         format!(
             "this machine's clock is {} s {side} the server's; set both by NTP",

@@ -108,18 +108,12 @@ impl Source for DriveSource {
             .await?;
         let mut tally = Tally::default();
         for setting in found.settings {
-            tally.add(Left {
-                reason: Reason::BucketSettings,
-                name: format!("{bucket}: {setting}"),
-                count: 1,
-            });
+            let name = format!("{bucket}: {setting}");
+            tally.add(Left::new(Reason::BucketSettings, name, 1));
         }
         if let Some(damage) = found.damage {
-            tally.add(Left {
-                reason: Reason::BucketSettings,
-                name: format!("{bucket}: settings unreadable: {damage}"),
-                count: 1,
-            });
+            let name = format!("{bucket}: settings unreadable: {damage}");
+            tally.add(Left::new(Reason::BucketSettings, name, 1));
         }
         Ok(tally)
     }
@@ -141,20 +135,12 @@ impl Source for DriveSource {
             (Reason::UnfinishedUploads, ".minio.sys/multipart", uploads),
         ] {
             if count > 0 {
-                let name = format!("{name}: {count}");
-                tally.add(Left {
-                    reason,
-                    name,
-                    count,
-                });
+                tally.add(Left::new(reason, format!("{name}: {count}"), count));
             }
         }
         for name in top.not_buckets {
-            tally.add(Left {
-                reason: Reason::Strays,
-                name: format!("{name}: not a bucket name"),
-                count: 1,
-            });
+            let name = format!("{name}: not a bucket name");
+            tally.add(Left::new(Reason::Strays, name, 1));
         }
         Ok(tally)
     }

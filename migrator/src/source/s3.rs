@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ETag, ObjectKey, Tags};
 
-use super::{Bucket, Entry, Left, Listing, Object, Reason, Source, Tally};
+use super::{About, Bucket, Entry, Left, Listing, Object, Reason, Source, Tally};
 use crate::s3::{Patience, S3};
 use crate::{Endpoint, Kind, Result};
 
@@ -152,14 +152,18 @@ impl Source for S3Source {
         survey::survey(&self.s3, bucket).await
     }
 
+    fn about(&self) -> About {
+        let about = self.s3.about();
+        About {
+            not_visible: survey::not_visible(about.server.as_deref()),
+            ..about
+        }
+    }
+
     async fn survey_store(&self) -> Result<Tally> {
         let mut tally = Tally::default();
         for name in buckets(&self.s3).await?.1 {
-            tally.add(Left {
-                reason: Reason::Unnameable,
-                name: format!("bucket {name}"),
-                count: 1,
-            });
+            tally.add(Left::new(Reason::Unnameable, format!("bucket {name}"), 1));
         }
         Ok(tally)
     }

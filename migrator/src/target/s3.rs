@@ -12,15 +12,18 @@ use filestore_common::{BucketName, ObjectKey};
 use filestore_store::Space;
 
 use super::{Expect, Target, Traits};
+use crate::naming::Naming;
 use crate::s3::{Patience, S3};
 use crate::source::s3 as reader;
-use crate::source::{Bucket, Entry, Listing, Object};
+use crate::source::{About, Bucket, Entry, Listing, Object};
 use crate::{Endpoint, Error, Kind, Result, body};
 
 /// Writes to an S3 endpoint.
 #[derive(Debug)]
 pub struct S3Target {
     s3: Arc<S3>,
+    /// Its `Server` header.
+    server: Option<String>,
     /// Our own gateway: it said so in its `Server` header.
     imports: bool,
 }
@@ -45,10 +48,15 @@ impl S3Target {
                 })?;
             }
         }
-        let imports = s3
-            .server()
+        let server = s3.server();
+        let imports = server
+            .as_deref()
             .is_some_and(|server| server.starts_with("Filestore"));
-        Ok(Self { s3, imports })
+        Ok(Self {
+            s3,
+            server,
+            imports,
+        })
     }
 }
 
@@ -61,6 +69,21 @@ impl Target for S3Target {
             keeps_etag: self.imports,
             keeps_last_modified: self.imports,
         }
+    }
+
+    fn naming(&self) -> Naming {
+        Naming::of_server(self.server.as_deref())
+    }
+
+    fn about(&self) -> About {
+        self.s3.about()
+    }
+
+    fn metadata_limit(&self) -> Option<String> {
+        Some(
+            "S3 servers take about 2 KB of user metadata and 10 tags an object; one that the              target refuses is named when it is copied"
+                .into(),
+        )
     }
 
     async fn check(&self) -> Result<()> {

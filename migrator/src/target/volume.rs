@@ -10,14 +10,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use filestore_common::{BucketName, ObjectKey, ObjectMeta};
-use filestore_store::{Access, Precondition, Space, Staged, Store};
+use filestore_store::{Access, MetadataMode, Precondition, Space, Staged, Store};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
 use super::{Expect, Target, Traits};
+use crate::naming::Naming;
 use crate::source::{Body, Bucket, Entry, Listing, Object};
 use crate::volume::{blocking, explain};
-use crate::{Error, Kind, Result, body, volume};
+use crate::{Error, Kind, Result, body, casefold, volume};
 
 /// Bodies up to this size are written by one blocking call.
 const SMALL_BYTES: u64 = 1 << 20;
@@ -104,6 +105,33 @@ impl Target for VolumeTarget {
             keeps_etag: true,
             keeps_last_modified: true,
         }
+    }
+
+    fn naming(&self) -> Naming {
+        Naming::Overflow
+    }
+
+    async fn folds_case(&self) -> Result<bool> {
+        let data = self.path.join("s3");
+        let directory = if data.is_dir() {
+            data
+        } else {
+            self.path.clone()
+        };
+        let name = self.path.display().to_string();
+        blocking("look at", &name, move || Ok(casefold::folds(&directory))).await
+    }
+
+    fn metadata_limit(&self) -> Option<String> {
+        let sidecar = self
+            .store
+            .as_ref()
+            .is_some_and(|store| store.metadata_mode() == MetadataMode::Sidecar);
+        (!sidecar).then(|| {
+            "headers, metadata and tags of an object are extended attributes: ext4 has room for \
+             about 4000 bytes of them; an object with more is named when it is copied"
+                .into()
+        })
     }
 
     async fn check(&self) -> Result<()> {

@@ -147,7 +147,7 @@ async fn a_plan_writes_nothing() {
         (plan.objects, plan.create, plan.bytes, plan.delete),
         (3, 3, 3, 0)
     );
-    assert_eq!(plan.exit(false), ExitCode::Ok);
+    assert_eq!(plan.exit(), ExitCode::Ok);
     assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
 }
 

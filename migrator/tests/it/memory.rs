@@ -186,11 +186,11 @@ impl Source for MemorySource {
         for (key, stored) in &buckets[bucket] {
             match self.troubled(bucket, key) {
                 Some(Trouble::Unlisted) => {}
-                Some(Trouble::Encrypted) => items.push(Ok(Listed::Left(Left {
-                    reason: Reason::Encrypted,
-                    name: format!("{bucket}/{key}"),
-                    count: 1,
-                }))),
+                Some(Trouble::Encrypted) => items.push(Ok(Listed::Left(Left::new(
+                    Reason::Encrypted,
+                    format!("{bucket}/{key}"),
+                    1,
+                )))),
                 _ => items.push(Ok(Listed::Object(entry(key, stored)))),
             }
         }

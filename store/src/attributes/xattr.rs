@@ -100,15 +100,20 @@ pub(crate) fn remove(file: impl AsFd, name: &str) -> Result<bool> {
 
 /// ext4 says "no space" both for a full disk and for a full attribute block.
 fn refused(file: impl AsFd, name: &str, length: usize, error: Errno) -> Error {
-    let too_large = match error {
-        Errno::TOOBIG | Errno::RANGE | Errno::NAMETOOLONG => true,
-        Errno::NOSPC => rustix::fs::fstatvfs(file).is_ok_and(|space| space.f_bavail > 0),
-        _ => false,
+    let limit = match error {
+        Errno::RANGE | Errno::NAMETOOLONG => Some("a name may have 255 bytes".to_owned()),
+        Errno::TOOBIG => Some("a value may have 65536 bytes".to_owned()),
+        Errno::NOSPC => rustix::fs::fstatvfs(file)
+            .ok()
+            .filter(|space| space.f_bavail > 0)
+            .map(|space| format!("all attributes of a file share {} bytes", space.f_bsize)),
+        _ => None,
     };
-    if too_large {
-        Error::MetadataTooLarge(format!("attribute {name} of {length} bytes"))
-    } else {
-        Error::io(format!("set attribute {name}"), error)
+    match limit {
+        Some(limit) => {
+            Error::MetadataTooLarge(format!("attribute {name} of {length} bytes; {limit}"))
+        }
+        None => Error::io(format!("set attribute {name}"), error),
     }
 }
 

@@ -99,6 +99,7 @@ fn adopted() -> Marker {
         carried: Counts::default(),
         digest: None,
         not_carried: std::collections::BTreeMap::new(),
+        not_carried_hash: None,
         accepted_by: None,
         diverged: false,
     }

@@ -60,11 +60,10 @@ impl Pages {
             };
             match item {
                 WalkItem::Key(found) => take(&self.bucket, *found, &mut self.ready),
-                WalkItem::Stray(stray) => self.ready.push_back(Listed::Left(Left {
-                    reason: Reason::Strays,
-                    name: stray.to_string(),
-                    count: 1,
-                })),
+                WalkItem::Stray(stray) => {
+                    let left = Left::new(Reason::Strays, stray.to_string(), 1);
+                    self.ready.push_back(Listed::Left(left));
+                }
             }
         }
         Ok(self)
@@ -73,34 +72,31 @@ impl Pages {
 
 fn take(bucket: &BucketName, found: WalkedKey, ready: &mut VecDeque<Listed>) {
     let name = format!("{bucket}/{}", found.key);
-    let mut left = |reason, name, count| {
-        ready.push_back(Listed::Left(Left {
-            reason,
-            name,
-            count,
-        }));
+    let mut left = |reason, name, count, bytes| {
+        let left = Left::new(reason, name, count).with_bytes(bytes);
+        ready.push_back(Listed::Left(left));
     };
     if found.noncurrent > 0 {
         let versions = found.noncurrent;
         let bytes = found.noncurrent_bytes;
         let plural = if versions == 1 { "" } else { "s" };
         let text = format!("{name} ({versions} version{plural}, {bytes} bytes)");
-        left(Reason::NoncurrentVersions, text, versions);
+        left(Reason::NoncurrentVersions, text, versions, bytes);
     }
     match found.content {
         Content::Object(object) => {
             if object.locked {
-                left(Reason::ObjectLock, name.clone(), 1);
+                left(Reason::ObjectLock, name.clone(), 1, 0);
             }
             if !object.dropped.is_empty() {
                 let text = format!("{name}: {}", object.dropped.join(", "));
-                left(Reason::Metadata, text, 1);
+                left(Reason::Metadata, text, 1, 0);
             }
             let hidden = found.hidden_by.is_some();
             ready.push_back(Listed::Object(entry(found.key, *object, hidden)));
         }
-        Content::DeleteMarker => left(Reason::DeleteMarkers, name, 1),
-        Content::Unreadable(why) => left(reason(&why), format!("{name}: {why}"), 1),
+        Content::DeleteMarker => left(Reason::DeleteMarkers, name, 1, 0),
+        Content::Unreadable(why) => left(reason(&why), format!("{name}: {why}"), 1, 0),
         Content::Gone | Content::Nothing => {}
     }
 }

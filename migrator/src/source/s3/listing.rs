@@ -84,11 +84,7 @@ impl State {
             };
             let Some(key) = key.and_then(|key| ObjectKey::new(key).ok()) else {
                 let name = format!("{bucket}/{raw}");
-                let left = Left {
-                    reason: Reason::Unnameable,
-                    name,
-                    count: 1,
-                };
+                let left = Left::new(Reason::Unnameable, name, 1);
                 self.ready.push_back(Listed::Left(left));
                 continue;
             };

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::SdkError;
-use aws_sdk_s3::types::EncodingType;
+use aws_sdk_s3::types::{EncodingType, Payer};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use filestore_common::BucketName;
@@ -48,11 +48,7 @@ pub(super) async fn survey(s3: &S3, bucket: &BucketName) -> Result<Tally> {
 
 fn setting(tally: &mut Tally, bucket: &BucketName, what: &str) {
     let name = format!("{bucket}: {what}");
-    tally.add(Left {
-        reason: Reason::BucketSettings,
-        name,
-        count: 1,
-    });
+    tally.add(Left::new(Reason::BucketSettings, name, 1));
 }
 
 /// A setting that is not there or not known to the server is nothing; one that may not be read is
@@ -99,77 +95,62 @@ where
 
 async fn settings(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()> {
     let name = bucket.as_str();
-    probe(
-        s3,
-        bucket,
-        "policy",
-        tally,
-        |c| c.get_bucket_policy().bucket(name).send(),
-        |a| a.policy.as_ref().is_some_and(|policy| !policy.is_empty()),
-    )
-    .await?;
-    probe(
-        s3,
-        bucket,
-        "lifecycle",
-        tally,
-        |c| c.get_bucket_lifecycle_configuration().bucket(name).send(),
-        |a| !a.rules().is_empty(),
-    )
-    .await?;
-    probe(
-        s3,
-        bucket,
-        "cors",
-        tally,
-        |c| c.get_bucket_cors().bucket(name).send(),
-        |a| !a.cors_rules().is_empty(),
-    )
-    .await?;
-    probe(
-        s3,
-        bucket,
-        "encryption",
-        tally,
-        |c| c.get_bucket_encryption().bucket(name).send(),
-        |a| a.server_side_encryption_configuration.is_some(),
-    )
-    .await?;
-    probe(
-        s3,
-        bucket,
-        "replication",
-        tally,
-        |c| c.get_bucket_replication().bucket(name).send(),
-        |a| a.replication_configuration.is_some(),
-    )
-    .await?;
-    probe(
-        s3,
-        bucket,
-        "object lock",
-        tally,
-        |c| c.get_object_lock_configuration().bucket(name).send(),
-        |a| a.object_lock_configuration.is_some(),
-    )
-    .await?;
-    probe(
-        s3,
-        bucket,
-        "notification",
-        tally,
-        |c| {
-            c.get_bucket_notification_configuration()
-                .bucket(name)
-                .send()
-        },
-        |a| {
-            !a.topic_configurations().is_empty()
-                || !a.queue_configurations().is_empty()
-                || !a.lambda_function_configurations().is_empty()
-        },
-    )
-    .await
+    /// Asks for one setting: its name, the request, and whether the answer says that it was made.
+    macro_rules! ask {
+        ($what:literal, $request:ident, $is_set:expr) => {
+            probe(
+                s3,
+                bucket,
+                $what,
+                tally,
+                |c| c.$request().bucket(name).send(),
+                $is_set,
+            )
+            .await?
+        };
+    }
+    ask!("policy", get_bucket_policy, |a| a
+        .policy
+        .as_ref()
+        .is_some_and(|policy| !policy.is_empty()));
+    ask!("lifecycle", get_bucket_lifecycle_configuration, |a| !a
+        .rules()
+        .is_empty());
+    ask!("CORS", get_bucket_cors, |a| !a.cors_rules().is_empty());
+    ask!("encryption", get_bucket_encryption, |a| a
+        .server_side_encryption_configuration
+        .is_some());
+    ask!("replication", get_bucket_replication, |a| a
+        .replication_configuration
+        .is_some());
+    ask!("object lock", get_object_lock_configuration, |a| a
+        .object_lock_configuration
+        .is_some());
+    ask!("notification", get_bucket_notification_configuration, |a| {
+        !a.topic_configurations().is_empty()
+            || !a.queue_configurations().is_empty()
+            || !a.lambda_function_configurations().is_empty()
+            || a.event_bridge_configuration.is_some()
+    });
+    ask!("website", get_bucket_website, |a| a
+        .index_document
+        .is_some()
+        || a.redirect_all_requests_to.is_some()
+        || !a.routing_rules().is_empty());
+    ask!("logging", get_bucket_logging, |a| a
+        .logging_enabled
+        .is_some());
+    ask!("request payment", get_bucket_request_payment, |a| a.payer
+        == Some(Payer::Requester));
+    ask!("acceleration", get_bucket_accelerate_configuration, |a| a
+        .status
+        .is_some());
+    ask!("public access block", get_public_access_block, |a| a
+        .public_access_block_configuration
+        .is_some());
+    // The owner's own grant is what every bucket has.
+    ask!("ACL", get_bucket_acl, |a| a.grants().len() > 1);
+    Ok(())
 }
 
 async fn versions(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()> {
@@ -192,10 +173,12 @@ async fn versions(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()>
             .iter()
             .filter(|version| version.is_latest != Some(true))
         {
-            add(tally, bucket, Reason::NoncurrentVersions, old.key());
+            let bytes = old.size().and_then(|size| u64::try_from(size).ok());
+            let key = old.key();
+            add(tally, bucket, Reason::NoncurrentVersions, key, bytes);
         }
         for marker in page.delete_markers() {
-            add(tally, bucket, Reason::DeleteMarkers, marker.key());
+            add(tally, bucket, Reason::DeleteMarkers, marker.key(), None);
         }
         // The markers of the next page are encoded like the keys.
         let next_key = page.next_key_marker().and_then(decode);
@@ -211,36 +194,65 @@ async fn versions(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()>
     }
 }
 
-fn add(tally: &mut Tally, bucket: &BucketName, reason: Reason, key: Option<&str>) {
+fn add(
+    tally: &mut Tally,
+    bucket: &BucketName,
+    reason: Reason,
+    key: Option<&str>,
+    bytes: Option<u64>,
+) {
     let key = key.and_then(decode).unwrap_or_default();
-    tally.add(Left {
-        reason,
-        name: format!("{bucket}/{key}"),
-        count: 1,
-    });
+    let left = Left::new(reason, format!("{bucket}/{key}"), 1);
+    tally.add(left.with_bytes(bytes.unwrap_or(0)));
 }
 
 async fn uploads(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()> {
     let name = bucket.as_str();
-    let answer = s3
-        .call("list uploads", name, |client| {
-            client.list_multipart_uploads().bucket(name).send()
-        })
-        .await;
-    match answer {
-        Ok(page) => {
-            for upload in page.uploads() {
-                let name = format!("{bucket}/{}", upload.key().unwrap_or_default());
-                tally.add(Left {
-                    reason: Reason::UnfinishedUploads,
-                    name,
-                    count: 1,
-                });
-            }
-            Ok(())
+    let (mut key, mut upload): (Option<String>, Option<String>) = (None, None);
+    loop {
+        let answer = s3
+            .call("list uploads", name, |client| {
+                client
+                    .list_multipart_uploads()
+                    .bucket(name)
+                    .set_key_marker(key.clone())
+                    .set_upload_id_marker(upload.clone())
+                    .send()
+            })
+            .await;
+        let page = match answer {
+            Ok(page) => page,
+            Err(error) => return unread(tally, bucket, "unfinished uploads", error),
+        };
+        for upload in page.uploads() {
+            let name = format!("{bucket}/{}", upload.key().unwrap_or_default());
+            tally.add(Left::new(Reason::UnfinishedUploads, name, 1));
         }
-        Err(error) => unread(tally, bucket, "unfinished uploads", error),
+        let next = (
+            page.next_key_marker().map(str::to_owned),
+            page.next_upload_id_marker().map(str::to_owned),
+        );
+        if page.is_truncated != Some(true) || next.0.is_none() || next == (key, upload) {
+            return Ok(());
+        }
+        (key, upload) = next;
     }
+}
+
+/// What only the admin API of a server shows, or nothing at all.
+pub(super) fn not_visible(server: Option<&str>) -> Vec<String> {
+    let minio = server.is_some_and(|server| server.contains("MinIO"));
+    let shared = [
+        "users, groups, policies and service accounts",
+        "objects encrypted with a key of their owner (SSE-C), until they are read",
+    ];
+    let only_minio = [
+        "bucket quotas, remote tiers and replication targets",
+        "unfinished uploads (MinIO lists them by their exact key only)",
+        "objects that MinIO's own listings hide (`a/b` beside an object `a`)",
+    ];
+    let more = if minio { &only_minio[..] } else { &[] };
+    shared.iter().chain(more).map(ToString::to_string).collect()
 }
 
 /// MinIO's deployment id by its admin API, which root may ask for; `None` from any other server.

@@ -1,0 +1,173 @@
+//! What stays behind, counted.
+
+use std::collections::BTreeMap;
+
+use filestore_common::marker::NotCarried;
+use sha2::{Digest, Sha256};
+
+use super::{Left, Reason};
+
+/// How many names are kept for a reason.
+const EXAMPLES: usize = 10;
+/// The same for settings and users: few, and each is somebody's to redo.
+const ALL: usize = 1000;
+
+/// What stays behind, counted by reason with the first few names, and a sum over all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    found: BTreeMap<Reason, NotCarried>,
+    /// Sum of the digests of every single thing, so that their order does not matter.
+    sum: [u64; 4],
+}
+
+fn kept(reason: Reason) -> usize {
+    match reason {
+        Reason::BucketSettings | Reason::Users => ALL,
+        _ => EXAMPLES,
+    }
+}
+
+impl Tally {
+    /// Counts one more thing.
+    pub fn add(&mut self, left: Left) {
+        self.count(&left);
+        let seen = self.found.entry(left.reason).or_default();
+        seen.count += left.count;
+        seen.bytes += left.bytes;
+        // Versions of one key come one after the other.
+        if seen.examples.len() < kept(left.reason) && seen.examples.last() != Some(&left.name) {
+            seen.examples.push(left.name);
+        }
+    }
+
+    fn count(&mut self, left: &Left) {
+        let mut digest = Sha256::new();
+        for field in [left.reason.as_str(), &left.name] {
+            digest.update(field.as_bytes());
+            digest.update([0]);
+        }
+        digest.update(left.count.to_be_bytes());
+        digest.update(left.bytes.to_be_bytes());
+        let digest = digest.finalize();
+        for (sum, lane) in self.sum.iter_mut().zip(digest.chunks_exact(8)) {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(lane);
+            *sum = sum.wrapping_add(u64::from_be_bytes(bytes));
+        }
+    }
+
+    /// Adds another tally to this one.
+    pub fn merge(&mut self, other: Self) {
+        for (reason, more) in other.found {
+            let seen = self.found.entry(reason).or_default();
+            seen.count += more.count;
+            seen.bytes += more.bytes;
+            let room = kept(reason).saturating_sub(seen.examples.len());
+            seen.examples.extend(more.examples.into_iter().take(room));
+        }
+        for (sum, more) in self.sum.iter_mut().zip(other.sum) {
+            *sum = sum.wrapping_add(more);
+        }
+    }
+
+    /// Counts and names by reason.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, &NotCarried)> {
+        self.found.iter().map(|(reason, left)| (*reason, left))
+    }
+
+    /// What is counted for one reason.
+    pub fn get(&self, reason: Reason) -> Option<&NotCarried> {
+        self.found.get(&reason)
+    }
+
+    /// How many current objects stay behind.
+    pub fn losses(&self) -> u64 {
+        let losses = self.found.iter().filter(|(reason, _)| reason.is_loss());
+        losses.map(|(_, left)| left.count).sum()
+    }
+
+    /// How many versions and delete markers stay behind.
+    pub fn versions(&self) -> u64 {
+        [Reason::NoncurrentVersions, Reason::DeleteMarkers]
+            .into_iter()
+            .filter_map(|reason| self.found.get(&reason))
+            .map(|left| left.count)
+            .sum()
+    }
+
+    /// Names the whole list, every single thing of it in whatever order it was found: 16
+    /// hexadecimal digits, by which a person accepts it.
+    pub fn hash(&self) -> String {
+        let mut digest = Sha256::new();
+        for sum in self.sum {
+            digest.update(sum.to_be_bytes());
+        }
+        hex::encode(&digest.finalize()[..8])
+    }
+
+    /// The form of the marker's `notCarried`.
+    pub fn into_marker(self) -> BTreeMap<String, NotCarried> {
+        let named = self.found.into_iter();
+        named
+            .map(|(reason, left)| (reason.as_str().to_owned(), left))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(name: &str, bytes: u64) -> Left {
+        Left::new(Reason::NoncurrentVersions, name, 1).with_bytes(bytes)
+    }
+
+    fn tally(things: &[(&str, u64)]) -> Tally {
+        let mut tally = Tally::default();
+        for (name, bytes) in things {
+            tally.add(left(name, *bytes));
+        }
+        tally
+    }
+
+    #[test]
+    fn the_hash_is_of_the_list_and_not_of_its_order() {
+        let one = tally(&[("a", 1), ("b", 2), ("c", 3)]);
+        assert_eq!(one.hash(), tally(&[("c", 3), ("a", 1), ("b", 2)]).hash());
+        let mut merged = tally(&[("c", 3)]);
+        merged.merge(tally(&[("b", 2), ("a", 1)]));
+        assert_eq!(one.hash(), merged.hash());
+        assert_eq!(one.hash().len(), 16);
+
+        for other in [
+            &[("a", 1), ("b", 2)][..],
+            &[("a", 1), ("b", 2), ("d", 3)],
+            &[("a", 1), ("b", 2), ("c", 4)],
+            &[("a", 1), ("b", 2), ("c", 3), ("c", 3)],
+            // Two more of the same do not cancel out.
+            &[("a", 1), ("b", 2), ("c", 3), ("x", 0), ("x", 0)],
+            &[],
+        ] {
+            assert_ne!(one.hash(), tally(other).hash(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn things_beyond_the_examples_count_in_the_hash() {
+        let many: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+        let list = |skip: usize| {
+            let mut tally = Tally::default();
+            for name in many.iter().enumerate().filter(|(n, _)| *n != skip) {
+                tally.add(left(name.1, 1));
+            }
+            tally
+        };
+        assert_eq!(
+            list(48)
+                .get(Reason::NoncurrentVersions)
+                .map(|l| l.examples.len()),
+            Some(10)
+        );
+        assert_ne!(list(48).hash(), list(49).hash());
+    }
+}
