@@ -1,8 +1,10 @@
 //! What the volume looks like from outside and under strain; the plain behaviour of every
 //! operation is in the conformance suite.
 
+mod buckets;
 mod concurrency;
 mod crash;
+mod foreign;
 mod kill;
 mod model;
 mod tree;

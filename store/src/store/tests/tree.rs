@@ -1,7 +1,7 @@
 //! Files and directories behind the objects.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use super::*;
@@ -169,68 +169,6 @@ fn no_key_is_refused() {
 }
 
 #[test]
-fn links_and_fifos_are_no_objects_and_are_replaced_not_followed() {
-    for mode in BOTH {
-        let at = Scratch::relaxed(mode);
-        let outside = at.volume().join("outside");
-        fs::create_dir(&outside).unwrap();
-        fs::write(outside.join("secret"), b"secret").unwrap();
-        symlink(outside.join("secret"), at.path("link")).unwrap();
-        symlink(&outside, at.path("dir")).unwrap();
-        let mode = rustix::fs::Mode::RUSR;
-        rustix::fs::mkfifoat(rustix::fs::CWD, at.path("fifo"), mode).unwrap();
-        for name in ["link", "dir", "dir/secret", "fifo"] {
-            assert_eq!(get(&at.store, name), None, "{name}");
-            assert!(!delete(&at.store, name), "{name}");
-        }
-        assert!(keys(&at.store).is_empty());
-        for name in ["link", "fifo", "dir/secret"] {
-            put(&at.store, name, b"mine");
-            assert_eq!(get(&at.store, name).unwrap(), b"mine", "{name}");
-        }
-        assert_eq!(fs::read(outside.join("secret")).unwrap(), b"secret");
-        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
-        assert_eq!(keys(&at.store), ["dir/secret", "fifo", "link"]);
-    }
-}
-
-#[test]
-fn files_put_there_by_hand_are_objects() {
-    for mode in BOTH {
-        let at = Scratch::relaxed(mode);
-        fs::write(at.path("by-hand"), b"x").unwrap();
-        let head = || at.store.head_object(&bucket(), &key("by-hand")).unwrap();
-        let first = head();
-        assert_eq!(first.size, 1);
-        assert!(first.meta.etag.as_str().ends_with("-0"));
-        assert_eq!(first, head());
-        let absent = put_if(&at.store, "by-hand", b"y", &Precondition::Absent);
-        assert!(
-            matches!(absent, Err(Error::PreconditionFailed)),
-            "{absent:?}"
-        );
-        let tags = vec![("a".to_owned(), "b".to_owned())];
-        at.store
-            .set_object_tags(&bucket(), &key("by-hand"), &tags)
-            .unwrap();
-        assert_eq!(head().meta.etag, first.meta.etag);
-        assert_eq!(head().meta.tags, tags);
-        put(&at.store, "by-hand", b"z");
-        assert_eq!(get(&at.store, "by-hand").unwrap(), b"z");
-    }
-}
-
-#[test]
-fn an_edit_by_hand_in_sidecar_mode_makes_the_file_foreign() {
-    let at = Scratch::relaxed(MetadataMode::Sidecar);
-    put(&at.store, "k", b"ours");
-    fs::write(at.path("k"), b"longer than before").unwrap();
-    let info = at.store.head_object(&bucket(), &key("k")).unwrap();
-    assert!(info.meta.etag.as_str().ends_with("-0"));
-    assert_eq!(info.meta.headers.content_type, None);
-}
-
-#[test]
 fn large_files_are_replaced_and_deleted() {
     for mode in BOTH {
         let at = Scratch::relaxed(mode);
@@ -267,137 +205,6 @@ fn import_keeps_the_time() {
             at.store.head_object(&bucket(), &key("k")).unwrap().meta,
             other
         );
-    }
-}
-
-#[test]
-fn buckets_made_by_hand_are_adopted_and_others_not_made_twice() {
-    for mode in BOTH {
-        let at = Scratch::relaxed(mode);
-        let create = |name: &BucketName| at.store.create_bucket(name, "o");
-        assert!(matches!(create(&bucket()), Err(Error::BucketExists)));
-        let by_hand = BucketName::new("by-hand").unwrap();
-        fs::create_dir(at.volume().join("s3/by-hand")).unwrap();
-        at.store.head_bucket(&by_hand).unwrap();
-        create(&by_hand).unwrap();
-        assert!(matches!(create(&by_hand), Err(Error::BucketExists)));
-        symlink(at.volume(), at.volume().join("s3/linked")).unwrap();
-        let linked = BucketName::new("linked").unwrap();
-        assert!(matches!(
-            at.store.head_bucket(&linked),
-            Err(Error::NoSuchBucket)
-        ));
-        assert!(matches!(create(&linked), Err(Error::BucketExists)));
-        let buckets = at.store.list_buckets().unwrap();
-        let names: Vec<_> = buckets.into_iter().map(|b| b.name).collect();
-        assert_eq!(names, [bucket(), by_hand]);
-    }
-}
-
-#[test]
-fn a_bucket_keeps_its_tags_and_its_date() {
-    for mode in BOTH {
-        let at = Scratch::relaxed(mode);
-        let before = at.store.head_bucket(&bucket()).unwrap();
-        put(&at.store, "k", b"");
-        let later = SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
-        File::open(at.path(""))
-            .unwrap()
-            .set_modified(later)
-            .unwrap();
-        assert_eq!(at.store.bucket_tags(&bucket()).unwrap(), None);
-        let tags = vec![
-            ("z".to_owned(), "1".to_owned()),
-            ("a".to_owned(), "2".to_owned()),
-        ];
-        at.store.set_bucket_tags(&bucket(), Some(&tags)).unwrap();
-        let at = at.reopen();
-        assert_eq!(at.store.bucket_tags(&bucket()).unwrap(), Some(tags));
-        at.store.set_bucket_tags(&bucket(), None).unwrap();
-        assert_eq!(at.store.bucket_tags(&bucket()).unwrap(), None);
-        assert_eq!(at.store.head_bucket(&bucket()).unwrap(), before);
-    }
-}
-
-#[test]
-fn deleting_a_bucket_sweeps_what_is_no_object() {
-    for mode in BOTH {
-        let at = Scratch::relaxed(mode);
-        fs::create_dir_all(at.path("empty/deeper")).unwrap();
-        fs::write(at.path("empty/.x.sgwtmp.1"), b"leftover").unwrap();
-        let part = at.path(".sgwtmp/multipart/hash/upload/1");
-        fs::create_dir_all(part.parent().unwrap()).unwrap();
-        fs::write(&part, b"part").unwrap();
-        assert!(keys(&at.store).is_empty());
-        fs::write(at.path("empty/data"), b"data").unwrap();
-        let refused = at.store.delete_bucket(&bucket());
-        assert!(matches!(refused, Err(Error::BucketNotEmpty)));
-        assert!(part.exists());
-        fs::remove_file(at.path("empty/data")).unwrap();
-        at.store.delete_bucket(&bucket()).unwrap();
-        assert!(!at.path("").exists());
-    }
-}
-
-#[test]
-fn a_bucket_that_is_gone_is_gone_for_everything() {
-    for mode in BOTH {
-        let at = Scratch::relaxed(mode);
-        let k = key("a/b");
-        let staged = at.store.stage(&bucket(), &k, None).unwrap();
-        at.store.delete_bucket(&bucket()).unwrap();
-        let none = Precondition::None;
-        let outcomes = [
-            at.store.publish(staged, &meta(b""), &none, None).map(drop),
-            at.store.stage(&bucket(), &k, None).map(drop),
-            at.store.head_object(&bucket(), &k).map(drop),
-            at.store.delete_object(&bucket(), &k, &none).map(drop),
-            at.store.set_object_tags(&bucket(), &k, &Vec::new()),
-            at.store.delete_bucket(&bucket()),
-            at.store.head_bucket(&bucket()).map(drop),
-            at.store.list(&bucket(), &ListQuery::default()).map(drop),
-        ];
-        for (index, outcome) in outcomes.into_iter().enumerate() {
-            assert!(
-                matches!(outcome, Err(Error::NoSuchBucket)),
-                "{index}: {outcome:?}"
-            );
-        }
-        assert!(!at.path("").exists());
-    }
-}
-
-#[test]
-fn a_mount_inside_a_bucket_takes_objects_too() {
-    for mode in BOTH {
-        let at = Scratch::relaxed(mode);
-        let inside = at.path("data");
-        fs::create_dir(&inside).unwrap();
-        let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "tmpfs"])
-            .arg(&inside)
-            .stderr(std::process::Stdio::null())
-            .status();
-        if !mounted.is_ok_and(|status| status.success()) {
-            return;
-        }
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let large = vec![b'l'; 2 << 20];
-            for body in [&b"first"[..], b"second", &large] {
-                put(&at.store, "data/x", body);
-                assert_eq!(get(&at.store, "data/x").unwrap(), body);
-            }
-            assert_eq!(keys(&at.store), ["data/x"]);
-            assert!(delete(&at.store, "data/x"));
-            assert_eq!(get(&at.store, "data/x"), None);
-            assert!(inside.exists());
-        }));
-        std::process::Command::new("umount")
-            .arg("-l")
-            .arg(&inside)
-            .status()
-            .unwrap();
-        outcome.unwrap();
     }
 }
 
