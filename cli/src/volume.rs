@@ -1,5 +1,7 @@
 //! `filestore volume`: work on a volume that no server needs to run for.
 
+mod convert;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
@@ -24,6 +26,10 @@ pub(crate) struct Args {
 enum Command {
     /// Create a volume's layout and buckets; what is there already stays as it is.
     Prepare(Prepare),
+    /// Change where a volume keeps its metadata. No gateway or migration may use it meanwhile.
+    Convert(convert::Convert),
+    /// Take over the metadata that versitygw kept in a sidecar directory. It is only read.
+    ImportSidecar(convert::Import),
 }
 
 /// Command line of `filestore volume prepare`.
@@ -59,15 +65,23 @@ fn bucket_name(text: &str) -> Result<BucketName, NameError> {
 
 /// Runs the subcommand and reports on standard output.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ProcessExit> {
-    for line in prepare(args)? {
-        writeln!(std::io::stdout(), "{line}").context("write to standard output")?;
+    match &args.command {
+        Command::Prepare(_) => {
+            for line in prepare(args)? {
+                print(&line)?;
+            }
+            Ok(ProcessExit::SUCCESS)
+        }
+        Command::Convert(args) => convert::convert(args),
+        Command::ImportSidecar(args) => convert::import(args),
     }
-    Ok(ProcessExit::SUCCESS)
 }
 
 /// Creates layout and buckets; returns a line for each bucket that was missing.
 pub(crate) fn prepare(args: &Args) -> anyhow::Result<Vec<String>> {
-    let Command::Prepare(args) = &args.command;
+    let Command::Prepare(args) = &args.command else {
+        anyhow::bail!("only `volume prepare` prepares a volume for a gateway");
+    };
     let store = open(&args.volume, args.metadata)?;
     let mut lines = Vec::new();
     for bucket in &args.buckets {
@@ -80,13 +94,24 @@ pub(crate) fn prepare(args: &Args) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
+fn print(line: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stdout(), "{line}").context("write to standard output")
+}
+
+impl Metadata {
+    /// The mode; `None` = what the volume has or can.
+    fn mode(self) -> Option<MetadataMode> {
+        match self {
+            Self::Auto => None,
+            Self::Xattr => Some(MetadataMode::Xattr),
+            Self::Sidecar => Some(MetadataMode::Sidecar),
+        }
+    }
+}
+
 fn open(volume: &Path, metadata: Metadata) -> anyhow::Result<Store> {
     let options = StoreOptions {
-        metadata: match metadata {
-            Metadata::Auto => None,
-            Metadata::Xattr => Some(MetadataMode::Xattr),
-            Metadata::Sidecar => Some(MetadataMode::Sidecar),
-        },
+        metadata: metadata.mode(),
         ..StoreOptions::default()
     };
     Store::open(volume, &options)

@@ -20,7 +20,7 @@ use crate::dir::Dir;
 use crate::query::MetadataMode;
 
 /// File that holds the attributes of the directory it lies in, sidecar mode.
-const DIRECTORY_FILE: &str = ".attributes.json";
+pub(crate) const DIRECTORY_FILE: &str = ".attributes.json";
 
 /// Attributes by name, without the `user.` of Linux.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,17 @@ impl AttributeSet {
         let before = self.0.len();
         self.0.retain(|(n, _)| n != name);
         self.0.len() < before
+    }
+
+    /// The same attributes without those whose names `keep` refuses.
+    pub(crate) fn filtered(mut self, keep: impl Fn(&str) -> bool) -> Self {
+        self.0.retain(|(name, _)| keep(name));
+        self
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// All attributes, in the order they were set.

@@ -112,6 +112,25 @@ pub(crate) mod attribute {
         ) || name.starts_with(LEGACY_METADATA)
     }
 
+    /// Part of a multipart upload: its CRC-64/NVME, where the upload declares no checksum.
+    pub(crate) const PART_CRC64: &str = "part-crc64nvme";
+    /// First part of the names of ours alone.
+    const OURS: &str = "filestore.";
+
+    /// Whether an attribute of an object, upload or part is part of the store's metadata; all
+    /// others belong to somebody else.
+    pub(crate) fn is_metadata(name: &str) -> bool {
+        is_of_object(name) || matches!(name, UPLOAD_KEY | PART_CRC64) || name.starts_with(OURS)
+    }
+
+    /// As [`is_metadata`], of a bucket: what versitygw keeps there too.
+    pub(crate) fn is_bucket_metadata(name: &str) -> bool {
+        matches!(
+            name,
+            ACL | OWNERSHIP | TAGS | "policy" | "cors" | "website" | "versioning" | "bucket-lock"
+        ) || name.starts_with(OURS)
+    }
+
     /// Ours: creation time of a bucket, nanoseconds since 1970 in decimal.
     pub(crate) const CREATED: &str = "filestore.created";
     /// Ours: Last-Modified of a directory object, nanoseconds since 1970 in decimal. The

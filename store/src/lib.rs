@@ -11,6 +11,7 @@
 
 mod attributes;
 mod bucket;
+pub mod convert;
 mod delete;
 mod dir;
 pub mod error;

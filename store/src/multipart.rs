@@ -14,6 +14,7 @@
 mod area;
 mod checksum;
 mod complete;
+pub(crate) mod forms;
 mod lock;
 mod parts;
 mod uploads;

@@ -156,15 +156,7 @@ impl Volume {
             match self.mode {
                 MetadataMode::Xattr => {
                     let attributes = xattr::read(&file)?;
-                    // versitygw keeps the bytes of what was deleted in a versioned bucket.
-                    if attributes.get(attribute::DELETE_MARKER).is_some() {
-                        return Ok(None);
-                    }
-                    return Ok(Some(Found {
-                        file,
-                        stat,
-                        attributes,
-                    }));
+                    return Ok(visible(file, stat, attributes));
                 }
                 MetadataMode::Sidecar => {
                     let record = self.record(bucket, key, &stat)?;
@@ -175,11 +167,7 @@ impl Volume {
                         || self.is_current(bucket, key, &stat)?
                     {
                         let attributes = record.map(|r| r.attributes).unwrap_or_default();
-                        return Ok(Some(Found {
-                            file,
-                            stat,
-                            attributes,
-                        }));
+                        return Ok(visible(file, stat, attributes));
                     }
                 }
             }
@@ -284,6 +272,16 @@ impl Volume {
             _ => Ok(()),
         }
     }
+}
+
+/// versitygw keeps the bytes of what was deleted in a versioned bucket.
+fn visible(file: File, stat: Stat, attributes: AttributeSet) -> Option<Found> {
+    let deleted = attributes.get(attribute::DELETE_MARKER).is_some();
+    (!deleted).then_some(Found {
+        file,
+        stat,
+        attributes,
+    })
 }
 
 /// A file without content, as the body of a directory object.

@@ -172,8 +172,13 @@ impl Overflow {
         Ok(())
     }
 
+    /// The directory of all of them.
+    pub(crate) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
     /// Names of the files of a bucket.
-    fn names(&self, bucket: &BucketName) -> Result<Vec<String>> {
+    pub(crate) fn names(&self, bucket: &BucketName) -> Result<Vec<String>> {
         let mut names = Vec::new();
         if !self.has_bucket(bucket)? {
             return Ok(names);

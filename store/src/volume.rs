@@ -2,10 +2,11 @@
 //!
 //! The operations are `impl Volume` blocks in the modules named after them.
 
+mod change;
 mod identity;
 mod lock;
 pub(crate) mod marker;
-mod probe;
+pub(crate) mod probe;
 mod sweep;
 
 use std::fs::File;
@@ -60,6 +61,23 @@ impl Volume {
     pub(crate) fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
         let base = identity::open_base(path)?;
         let claim = identity::Claim::take(path, &base, options)?;
+        claim.identity.check_import(path)?;
+        Self::open_claimed(path, options, &base, claim)
+    }
+
+    /// As [`Self::open`], also while an import is not at its end.
+    pub(crate) fn open_to_import(path: &Path, options: &StoreOptions) -> Result<Self> {
+        let base = identity::open_base(path)?;
+        let claim = identity::Claim::take(path, &base, options)?;
+        Self::open_claimed(path, options, &base, claim)
+    }
+
+    fn open_claimed(
+        path: &Path,
+        options: &StoreOptions,
+        base: &Dir,
+        claim: identity::Claim,
+    ) -> Result<Self> {
         let control = &claim.control;
         let sub = |name: &str| {
             control.open_or_make_dir(name).map_err(|error| {
@@ -76,7 +94,7 @@ impl Volume {
             .map_err(|error| identity::unusable(path, "write to .filestore", error))?;
         let volume = Self {
             path: path.to_owned(),
-            root: identity::open_data_root(path, &base, &claim.identity)?,
+            root: identity::open_data_root(path, base, &claim.identity)?,
             meta,
             intents,
             mode: claim.identity.metadata,
@@ -96,7 +114,7 @@ impl Volume {
         if volume.flush.is_durable() {
             volume.sync()?;
         }
-        marker::adopt(&volume, &base)?;
+        marker::adopt(&volume, base)?;
         if options.access == Access::Shared {
             lock::share(&volume.lock, path)?;
         }

@@ -7,7 +7,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::AttributeSet;
-use crate::layout::attribute::XATTR_PREFIX;
+use crate::layout::attribute::{self, XATTR_PREFIX};
 use crate::{Error, Result};
 
 /// First try of a buffer for names and values, in bytes; larger ones are asked for.
@@ -96,6 +96,41 @@ pub(crate) fn remove(file: impl AsFd, name: &str) -> Result<bool> {
         Err(Errno::NODATA) => Ok(false),
         Err(error) => Err(Error::io(format!("remove attribute {name}"), error)),
     }
+}
+
+/// Makes the attributes that `is_own` names exactly `wanted`, which has only such; others stay.
+/// The ETag, which makes a directory an object, comes last.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn make_exact(
+    file: impl AsFd,
+    wanted: &AttributeSet,
+    is_own: impl Fn(&str) -> bool,
+) -> Result<()> {
+    let present = read(&file)?;
+    for (name, _) in present.iter() {
+        if is_own(name) && wanted.get(name).is_none() {
+            remove(&file, name)?;
+        }
+    }
+    let missing = |(name, value): &(&str, &[u8])| present.get(name) != Some(*value);
+    let (last, first): (Vec<_>, Vec<_>) = wanted
+        .iter()
+        .filter(missing)
+        .partition(|(name, _)| *name == attribute::ETAG);
+    first
+        .into_iter()
+        .chain(last)
+        .try_for_each(|(name, value)| put(&file, name, value))
+}
+
+/// Removes the attributes that `is_own` names.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn strip(file: impl AsFd, is_own: impl Fn(&str) -> bool) -> Result<()> {
+    make_exact(file, &AttributeSet::default(), is_own)
 }
 
 /// ext4 says "no space" both for a full disk and for a full attribute block.

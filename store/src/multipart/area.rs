@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// `<upload id>.<etag>.inprogress`. A crash leaves it behind.
 const IN_PROGRESS: &str = ".inprogress";
 /// Ours, on an upload: when it was initiated, nanoseconds since 1970 in decimal.
-const INITIATED: &str = "filestore.initiated";
+pub(super) const INITIATED: &str = "filestore.initiated";
 /// Longest upload id that is looked for; versitygw's and ours are UUIDs.
 const MAX_ID: usize = 64;
 
@@ -152,7 +152,7 @@ pub(super) fn tidy(volume: &Volume, bucket: &BucketName, key: &ObjectKey) -> Res
 }
 
 /// Gives an upload back its name that versitygw claimed for a completion and then crashed.
-fn recover(parent: &Dir, id: &str) -> Result<()> {
+pub(super) fn recover(parent: &Dir, id: &str) -> Result<()> {
     let io = |error| Error::io("recover an upload", error);
     let entries = match parent.entries() {
         Ok(entries) => entries,

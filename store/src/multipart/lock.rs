@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// File in the directory of an upload that carries the lock between processes; it goes with the
 /// upload, and the lock goes with the process.
-const LOCK_FILE: &str = "filestore.lock";
+pub(super) const LOCK_FILE: &str = "filestore.lock";
 
 /// Uploads that are being completed or aborted by this process.
 #[derive(Debug, Default)]

@@ -22,16 +22,14 @@ use crate::{Error, Result};
 
 /// Highest part number (S3 user guide, "Multipart upload limits").
 pub(super) const MAX_PART: u32 = 10_000;
-/// CRC-64/NVME that versitygw wants of parts whose upload declares no checksum.
-const PART_CRC64: &str = "part-crc64nvme";
 /// Ours: checksum that came with a part although the upload declares none.
 const EXTRA_CHECKSUM: &str = "filestore.checksums";
 /// Ours: ETag of a part whose file already carries the attributes of the object that it becomes.
 const OWN_ETAG: &str = "filestore.part-etag";
 /// Ours, sidecar mode: the file that holds the bytes.
-const DATA_FILE: &str = "filestore.file";
+pub(super) const DATA_FILE: &str = "filestore.file";
 /// Ends the name of a part's record, sidecar mode.
-const RECORD: &str = ".json";
+pub(super) const RECORD: &str = ".json";
 /// How often a part that is replaced while it is read is tried again.
 const ATTEMPTS: usize = 100;
 
@@ -91,7 +89,7 @@ impl Part {
                         .unwrap_or_default(),
                 ),
                 checksum: checksum_of(&set),
-                crc64: set.text(PART_CRC64).map(str::to_owned),
+                crc64: set.text(attribute::PART_CRC64).map(str::to_owned),
                 file,
             }));
         }
@@ -138,7 +136,7 @@ pub(super) fn encode(
         set.set(name, value);
     }
     if let Some(crc64) = crc64 {
-        set.set(PART_CRC64, crc64);
+        set.set(attribute::PART_CRC64, crc64);
     }
     set
 }
@@ -177,7 +175,7 @@ pub(super) fn forget_part(mode: MetadataMode, file: &File, meta: &ObjectMeta) ->
     if mode == MetadataMode::Sidecar {
         return Ok(());
     }
-    for name in [OWN_ETAG, PART_CRC64, EXTRA_CHECKSUM] {
+    for name in [OWN_ETAG, attribute::PART_CRC64, EXTRA_CHECKSUM] {
         xattr::remove(file, name)?;
     }
     if meta.checksum.is_none() {
@@ -204,7 +202,7 @@ pub(super) fn numbers(mode: MetadataMode, upload: &Upload) -> Result<Vec<u32>> {
 }
 
 /// The number in the name of a part: decimal, no padding.
-fn number_of(name: &str) -> Option<u32> {
+pub(super) fn number_of(name: &str) -> Option<u32> {
     let number: u32 = name.parse().ok()?;
     (is_part_number(number) && number.to_string() == name).then_some(number)
 }

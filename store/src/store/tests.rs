@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-pub(super) const BOTH: [MetadataMode; 2] = [MetadataMode::Xattr, MetadataMode::Sidecar];
+pub(crate) const BOTH: [MetadataMode; 2] = [MetadataMode::Xattr, MetadataMode::Sidecar];
 
 /// A store in a directory of its own.
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     dir: tempfile::TempDir,
-    pub(super) store: Store,
+    pub(crate) store: Store,
     options: StoreOptions,
 }
 
 impl Scratch {
-    pub(super) fn new(metadata: MetadataMode, durability: Durability) -> Self {
+    pub(crate) fn new(metadata: MetadataMode, durability: Durability) -> Self {
         let options = StoreOptions {
             durability,
             metadata: Some(metadata),
@@ -40,16 +40,16 @@ impl Scratch {
         }
     }
 
-    pub(super) fn relaxed(metadata: MetadataMode) -> Self {
+    pub(crate) fn relaxed(metadata: MetadataMode) -> Self {
         Self::new(metadata, Durability::Relaxed)
     }
 
     /// Another store on the same volume, as another process would have it.
-    pub(super) fn second(&self) -> Store {
+    pub(crate) fn second(&self) -> Store {
         Store::open(self.dir.path(), &self.options).unwrap()
     }
 
-    pub(super) fn reopen(self) -> Self {
+    pub(crate) fn reopen(self) -> Self {
         let Self {
             dir,
             store,
@@ -64,12 +64,19 @@ impl Scratch {
         }
     }
 
-    pub(super) fn volume(&self) -> &Path {
+    /// Closes the store; the volume stays as long as what is returned.
+    pub(crate) fn close(self) -> tempfile::TempDir {
+        let Self { dir, store, .. } = self;
+        drop(store);
+        dir
+    }
+
+    pub(crate) fn volume(&self) -> &Path {
         self.dir.path()
     }
 
     /// Path of something in the bucket.
-    pub(super) fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.dir.path().join("s3/bucket").join(path)
     }
 }
@@ -89,16 +96,16 @@ pub(crate) fn open_alone(path: &Path, options: &StoreOptions) -> Store {
     }
 }
 
-pub(super) fn bucket() -> BucketName {
+pub(crate) fn bucket() -> BucketName {
     BucketName::new("bucket").unwrap()
 }
 
-pub(super) fn key(text: &str) -> ObjectKey {
+pub(crate) fn key(text: &str) -> ObjectKey {
     ObjectKey::new(text).unwrap()
 }
 
 /// Metadata whose ETag is the body itself, so that a mix of two objects shows.
-pub(super) fn meta(body: &[u8]) -> ObjectMeta {
+pub(crate) fn meta(body: &[u8]) -> ObjectMeta {
     let text = String::from_utf8_lossy(body)
         .chars()
         .take(40)
@@ -108,7 +115,7 @@ pub(super) fn meta(body: &[u8]) -> ObjectMeta {
     meta
 }
 
-pub(super) fn put_if(
+pub(crate) fn put_if(
     store: &Store,
     name: &str,
     body: &[u8],
@@ -119,11 +126,11 @@ pub(super) fn put_if(
     store.publish(staged, &meta(body), precondition, None)
 }
 
-pub(super) fn put(store: &Store, name: &str, body: &[u8]) {
+pub(crate) fn put(store: &Store, name: &str, body: &[u8]) {
     put_if(store, name, body, &Precondition::None).unwrap();
 }
 
-pub(super) fn get(store: &Store, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn get(store: &Store, name: &str) -> Option<Vec<u8>> {
     match store.open_object(&bucket(), &key(name)) {
         Ok(mut reader) => {
             let mut body = Vec::new();
@@ -137,13 +144,13 @@ pub(super) fn get(store: &Store, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-pub(super) fn delete(store: &Store, name: &str) -> bool {
+pub(crate) fn delete(store: &Store, name: &str) -> bool {
     store
         .delete_object(&bucket(), &key(name), &Precondition::None)
         .unwrap()
 }
 
-pub(super) fn keys(store: &Store) -> Vec<String> {
+pub(crate) fn keys(store: &Store) -> Vec<String> {
     let query = ListQuery {
         max_keys: 10_000,
         ..ListQuery::default()

@@ -33,6 +33,20 @@ pub(super) struct Identity {
     /// Data root relative to the volume, `.` for the volume itself.
     #[serde(default = "default_data_root")]
     data_root: String,
+    /// Metadata is being taken over from elsewhere: what is there is not complete, nobody serves.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) importing: bool,
+    /// What the metadata mode before this one kept is not all removed yet. Nothing reads it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) stale: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde calls"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn default_data_root() -> String {
@@ -166,23 +180,15 @@ impl Claim {
             id: uuid::Uuid::new_v4().to_string(),
             metadata,
             data_root,
+            importing: false,
+            stale: false,
         };
         if identity.data_root != "." {
             base.open_or_make_dir(&identity.data_root)
                 .map_err(|error| unusable(path, "create the data root", error))?;
         }
-        json::write(control, layout::VOLUME_FILE, &identity, true)?;
-        for dir in [control, base] {
-            rustix::fs::fsync(dir)
-                .or_else(|error| {
-                    if error == Errno::INVAL {
-                        Ok(())
-                    } else {
-                        Err(error)
-                    }
-                })
-                .map_err(|error| unusable(path, "flush .filestore", error))?;
-        }
+        identity.write(control)?;
+        flush(base).map_err(|error| unusable(path, "flush .filestore", error))?;
         tracing::info!(
             volume = %path.display(),
             metadata = ?identity.metadata,
@@ -194,6 +200,23 @@ impl Claim {
 }
 
 impl Identity {
+    /// Replaces `volume.json`, atomically and flushed.
+    pub(super) fn write(&self, control: &Dir) -> Result<()> {
+        json::write(control, layout::VOLUME_FILE, self, true)?;
+        flush(control).map_err(|error| Error::io("flush .filestore", error))
+    }
+
+    /// Fails while an import is not at its end.
+    pub(super) fn check_import(&self, path: &Path) -> Result<()> {
+        if !self.importing {
+            return Ok(());
+        }
+        Err(Error::Volume(format!(
+            "{} was left by an unfinished import of versitygw's metadata: run `filestore volume import-sidecar` again",
+            path.display()
+        )))
+    }
+
     fn check(&self, path: &Path, options: &StoreOptions, asked_root: Option<&str>) -> Result<()> {
         let path = path.display();
         if self.version > FORMAT_VERSION {
@@ -204,7 +227,7 @@ impl Identity {
         }
         if let Some(asked) = options.metadata.filter(|asked| *asked != self.metadata) {
             return Err(Error::Volume(format!(
-                "{path} keeps metadata in {} mode, {} was asked for: leave the option out, or convert the volume",
+                "{path} keeps metadata in {} mode, {} was asked for: leave the option out, or run `filestore volume convert`",
                 name_of(self.metadata),
                 name_of(asked)
             )));
@@ -216,6 +239,14 @@ impl Identity {
             )));
         }
         Ok(())
+    }
+}
+
+/// Flushes the entries of a directory, where the file system takes that.
+fn flush(dir: &Dir) -> rustix::io::Result<()> {
+    match rustix::fs::fsync(dir) {
+        Err(Errno::INVAL) => Ok(()),
+        other => other,
     }
 }
 
@@ -292,7 +323,7 @@ fn choose_mode(
     };
     if written_by_versitygw && asked == Some(MetadataMode::Sidecar) {
         return Err(Error::Volume(format!(
-            "{} holds buckets with extended attributes, sidecar mode would not see their metadata: leave the option out, or convert the volume",
+            "{} holds buckets with extended attributes, sidecar mode would not see their metadata: leave the option out, and run `filestore volume convert` then",
             path.display()
         )));
     }

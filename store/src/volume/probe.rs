@@ -17,7 +17,7 @@ const LARGE: usize = 3000;
 
 /// What a file system takes as extended attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum XattrSupport {
+pub(crate) enum XattrSupport {
     /// None.
     Missing,
     /// Short values only.
@@ -42,7 +42,7 @@ pub(super) fn unnamed_files(dir: &Dir) -> rustix::io::Result<bool> {
 }
 
 /// Tries extended attributes on a file in `dir`.
-pub(super) fn xattr_support(dir: &Dir) -> rustix::io::Result<XattrSupport> {
+pub(crate) fn xattr_support(dir: &Dir) -> rustix::io::Result<XattrSupport> {
     let name = layout::temp_name();
     let file = dir.create_file(&name, FILE_MODE)?;
     let support = if !xattr_works(&file, 64) {
