@@ -4,10 +4,10 @@ MANIFEST ?= examples/takeover.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint unit e2e build generate bench soak dist clean
+.PHONY: help up test lint unit e2e build generate bench bench-migrate soak dist clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make up MANIFEST=examples/fresh.yaml    another manifest"
 	@echo "  make up ONCE=1                          end after the marker is written"
@@ -42,6 +42,10 @@ generate: ## write the files that are generated from the code
 bench: ## requests per second of the gateway beside its peers, briefly
 	@scripts/bootstrap test
 	@scripts/bench $(ARGS)
+
+bench-migrate: ## the migrator beside rclone, mc and s5cmd: docs/benchmarks.md (ARGS=--quick)
+	@scripts/bootstrap test
+	@scripts/bench-migrate $(ARGS)
 
 soak: ## kill the gateway and the copy again and again (ROUNDS=20 times as often as the tests do)
 	@scripts/bootstrap test

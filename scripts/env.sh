@@ -2,7 +2,7 @@
 #
 # Everything that is worth keeping between clones lives outside of the clone, under FILESTORE_CACHE:
 #   target/                   cargo's build directory
-#   tools/<tool>/<hash>/      peers built from Go modules (MinIO, versitygw)
+#   tools/<tool>/<hash>/      peers built from Go modules (MinIO, versitygw; mc for the benchmark)
 #   venv/<hash>/              Python environment of the end-to-end tests
 # The cache may be deleted at any time; it is never required.
 

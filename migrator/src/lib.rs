@@ -20,6 +20,7 @@ pub mod error;
 pub mod exit;
 mod fit;
 pub mod guard;
+mod lanes;
 pub mod location;
 pub mod manifest;
 pub mod merge;

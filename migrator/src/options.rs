@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Endpoint;
+use crate::pass::Durability;
 use crate::source::Tally;
 use crate::verify::Mode;
 
@@ -26,6 +27,8 @@ pub struct RunOptions {
     pub owner: String,
     /// Objects in flight.
     pub parallel: usize,
+    /// When what was copied is made to survive power loss.
+    pub durability: Durability,
     /// How long to wait for a store that does not answer.
     pub wait: Duration,
     /// Whether `run` also waits when its credentials are refused: in a cluster somebody may correct
@@ -65,6 +68,7 @@ impl RunOptions {
             state_dir: None,
             owner: "filestore".into(),
             parallel: 16,
+            durability: Durability::Durable,
             wait: Duration::from_mins(10),
             wait_for_credentials: true,
             absent_after: Duration::from_secs(10),

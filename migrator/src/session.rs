@@ -241,7 +241,14 @@ impl<'a> Session<'a> {
             delete_foreign: self.options.delete_extraneous,
             max_delete: self.options.max_delete,
         };
-        pass::run(&self.ends, pass, limits, &mut recorder).await
+        pass::run(
+            &self.ends,
+            pass,
+            limits,
+            self.options.durability,
+            &mut recorder,
+        )
+        .await
     }
 
     /// Final passes until both sides are equal, at most [`ROUNDS`].

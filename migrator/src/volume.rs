@@ -12,6 +12,7 @@ use filestore_store::{Access, Durability, ListEntry, ListQuery, Store, StoreOpti
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc;
 
+use crate::lanes::may_block;
 use crate::source::{Body, Bucket, Entry, Listed, Listing, Object};
 use crate::{Error, Kind, Result};
 
@@ -46,12 +47,15 @@ pub(crate) fn explain(
     Error::new(kind, operation, object, text)
 }
 
-/// Runs blocking work.
+/// Runs blocking work: here, on a thread that is there for it, else on one of the runtime's.
 pub(crate) async fn blocking<T, F>(operation: &'static str, object: &str, work: F) -> Result<T>
 where
     T: Send + 'static,
     F: FnOnce() -> Result<T> + Send + 'static,
 {
+    if may_block() {
+        return work();
+    }
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(Error::new(

@@ -3,6 +3,25 @@
 use std::time::Duration;
 
 use filestore_migrator::RunOptions;
+use filestore_migrator::pass::Durability;
+
+/// `--durability`.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum When {
+    /// Every few seconds and at the end of every pass.
+    Durable,
+    /// Once at the end of the final pass.
+    Relaxed,
+}
+
+impl From<When> for Durability {
+    fn from(when: When) -> Self {
+        match when {
+            When::Durable => Self::Durable,
+            When::Relaxed => Self::Relaxed,
+        }
+    }
+}
 
 /// How to go about it.
 #[derive(Debug, clap::Args)]
@@ -15,6 +34,16 @@ pub(super) struct Tuning {
         value_name = "N"
     )]
     parallel: usize,
+    /// When copied objects are flushed to the disk of a volume: every few seconds, or once at the
+    /// end of the final pass.
+    #[arg(
+        long,
+        env = "FILESTORE_DURABILITY",
+        value_enum,
+        default_value_t = When::Durable,
+        value_name = "WHEN"
+    )]
+    durability: When,
     /// Seconds to wait for a store that does not answer.
     #[arg(
         long,
@@ -72,6 +101,7 @@ impl Tuning {
             run_id: self.id,
             owner: self.owner.unwrap_or(options.owner),
             parallel: self.parallel,
+            durability: self.durability.into(),
             wait: Duration::from_secs(self.wait),
             absent_after: Duration::from_secs(self.absent_after),
             recheck: Duration::from_secs(self.recheck),

@@ -9,5 +9,7 @@ mod fixture;
 mod guards;
 #[cfg(test)]
 mod memory;
+#[cfg(test)]
+mod passes;
 mod take_over;
 mod trouble;

@@ -1,0 +1,293 @@
+//! The walk over both listings of every bucket.
+
+use std::collections::BTreeMap;
+
+use filestore_common::BucketName;
+use tokio_util::sync::CancellationToken;
+
+use super::flusher::{Flusher, Place};
+use super::report::{FAILURES_KEPT, Report};
+use super::{Durability, Limits, Recorder};
+use crate::copy::{Copied, Ends};
+use crate::lanes::{Broken, Lanes};
+use crate::merge::{Merge, Merged, Ordered, Pair};
+use crate::policy::{Action, Pass, decide};
+use crate::source::{Bucket, Entry, Listing};
+use crate::spool::{Doomed, Spool};
+use crate::state::Unflushed;
+use crate::target::{Expect, Traits};
+use crate::{Error, Event, Kind, Result};
+
+/// Objects up to this size are copied several at a time by one thread when many wait.
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// What a copy came to.
+pub(super) struct Finished {
+    number: u64,
+    replaced: bool,
+    result: Result<Outcome>,
+}
+
+enum Outcome {
+    Copied(Copied),
+    /// Was in doubt and proved to be right.
+    Proved,
+}
+
+/// Runs a pass.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    pub(super) ends: Ends,
+    traits: Traits,
+    pass: Pass,
+    pub(super) recorder: &'a mut Recorder<'a>,
+    doubtful: Option<Unflushed>,
+    lanes: Lanes<Finished>,
+    /// Ends the copies that wait after a failure that ends them all.
+    give_up: CancellationToken,
+    pub(super) flusher: Flusher,
+    pub(super) spool: Spool,
+    pub(super) report: Report,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        ends: &Ends,
+        pass: Pass,
+        durability: Durability,
+        recorder: &'a mut Recorder<'a>,
+    ) -> Result<Self> {
+        let doubtful = recorder.doubtful();
+        recorder.checkpoint.pass = format!("{pass:?}").to_lowercase();
+        Ok(Self {
+            ends: ends.clone(),
+            traits: ends.target.traits(),
+            pass,
+            recorder,
+            flusher: Flusher::new(durability, doubtful.clone()),
+            doubtful,
+            lanes: Lanes::new(ends.parallel),
+            give_up: CancellationToken::new(),
+            spool: Spool::create()?,
+            report: Report::default(),
+        })
+    }
+
+    pub(super) async fn run(mut self, limits: Limits) -> Result<Report> {
+        let buckets = self.ends.source.buckets().await?;
+        self.report
+            .tally
+            .merge(self.ends.source.survey_store().await?);
+        let mut only_target: BTreeMap<BucketName, Bucket> = self
+            .ends
+            .target
+            .buckets()
+            .await?
+            .into_iter()
+            .map(|bucket| (bucket.name.clone(), bucket))
+            .collect();
+        for bucket in &buckets {
+            only_target.remove(&bucket.name);
+            self.ends.target.ensure_bucket(bucket).await?;
+            self.report
+                .tally
+                .merge(self.ends.source.survey(&bucket.name).await?);
+            self.report.buckets += 1;
+            let (ours, theirs) = (
+                self.ends.source.list(&bucket.name),
+                self.ends.target.list(&bucket.name),
+            );
+            self.bucket(&bucket.name, ours, theirs).await?;
+        }
+        for name in only_target.into_keys() {
+            let theirs = self.ends.target.list(&name);
+            self.bucket(&name, Box::pin(futures::stream::empty()), theirs)
+                .await?;
+        }
+        self.drain().await?;
+        self.deletes(limits).await?;
+        let must = self.pass == Pass::Final;
+        let Self {
+            flusher,
+            ends,
+            recorder,
+            report,
+            ..
+        } = self;
+        flusher.finish(must, &ends.target, recorder).await?;
+        ends.progress.event(&Event::Left(&report.tally));
+        Ok(report)
+    }
+
+    async fn bucket(&mut self, bucket: &BucketName, ours: Listing, theirs: Listing) -> Result<()> {
+        let location = &self.traits.location;
+        let mut merge = Merge::new(
+            Ordered::new(format!("{bucket} on the source"), ours),
+            Ordered::new(format!("{bucket} on {location}"), theirs),
+        );
+        while let Some(item) = merge.next().await? {
+            match item {
+                Merged::Left(left) => self.report.tally.add(left),
+                Merged::Pair(pair) => self.pair(bucket, pair).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn pair(&mut self, bucket: &BucketName, pair: Pair) -> Result<()> {
+        self.ends.go_on()?;
+        let action = decide(&pair, self.pass, &self.traits);
+        let (ours, theirs) = match pair {
+            Pair::Source(ours) => (Some(ours), None),
+            Pair::Target(theirs) => (None, Some(theirs)),
+            Pair::Both(ours, theirs) => (Some(ours), Some(theirs)),
+        };
+        if let Some(ours) = ours {
+            self.seen(bucket, &ours);
+            let doubtful = self
+                .doubtful
+                .as_ref()
+                .is_some_and(|doubt| doubt.covers(bucket, &ours.key));
+            match action {
+                Action::Create => self.copy(bucket, ours, false, false).await?,
+                Action::Replace => self.copy(bucket, ours, true, false).await?,
+                _ if doubtful => self.copy(bucket, ours, true, true).await?,
+                Action::SkipUnproven => {
+                    self.report.unproven += 1;
+                    self.ends.progress.event(&Event::Skipped);
+                }
+                _ => {
+                    self.report.skipped += 1;
+                    self.ends.progress.event(&Event::Skipped);
+                }
+            }
+        } else if let Some(theirs) = theirs {
+            if action == Action::Delete {
+                self.spool.push(&Doomed::new(bucket, &theirs))?;
+            } else {
+                self.report.extraneous += 1;
+                if self.report.extraneous_examples.len() < 10 {
+                    self.report
+                        .extraneous_examples
+                        .push(format!("{bucket}/{}", theirs.key));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn seen(&mut self, bucket: &BucketName, ours: &Entry) {
+        self.report.objects += 1;
+        self.report.object_bytes += ours.size;
+        self.ends
+            .progress
+            .event(&Event::Listed { bytes: ours.size });
+        if ours.hidden && self.report.hidden.len() < FAILURES_KEPT {
+            self.report.hidden.push(format!("{bucket}/{}", ours.key));
+        }
+    }
+
+    /// Starts the copy of an object, or (`prove`) reads the target's one first and copies only
+    /// when that is damaged.
+    pub(super) async fn copy(
+        &mut self,
+        bucket: &BucketName,
+        entry: Entry,
+        replaced: bool,
+        prove: bool,
+    ) -> Result<()> {
+        let place: Place = (bucket.clone(), Some(entry.key.clone()));
+        if !self.flusher.has_begun() {
+            self.flusher.begin(place.clone(), self.recorder)?;
+        }
+        self.collect()?;
+        self.flusher
+            .tick(&place, &self.ends.target, self.recorder)
+            .await?;
+        let number = self.flusher.copying(bucket, &entry.key);
+        let (ends, bucket, give_up) = (self.ends.clone(), bucket.clone(), self.give_up.clone());
+        let small = entry.size <= SMALL_BYTES;
+        let work = async move {
+            let result = if give_up.is_cancelled() {
+                Ok(Outcome::Copied(Copied::Vanished))
+            } else {
+                one(&ends, &bucket, &entry, prove).await
+            };
+            if result.as_ref().is_err_and(Error::is_fatal) {
+                give_up.cancel();
+            }
+            Finished {
+                number,
+                replaced,
+                result,
+            }
+        };
+        self.lanes.push(small, work).await.map_err(broken)
+    }
+
+    /// Waits until no copy is under way.
+    pub(super) async fn drain(&mut self) -> Result<()> {
+        self.lanes.drain().await.map_err(broken)?;
+        self.collect()
+    }
+
+    /// Takes note of what was copied meanwhile.
+    fn collect(&mut self) -> Result<()> {
+        for finished in self.lanes.take_done() {
+            self.flusher.copied(finished.number);
+            match finished.result {
+                Ok(Outcome::Proved) => self.report.skipped += 1,
+                // Gone from the source: nothing to carry. The next listing sees it so.
+                Ok(Outcome::Copied(Copied::Vanished)) => {}
+                Ok(Outcome::Copied(Copied::Done(bytes))) => {
+                    let count = if finished.replaced {
+                        &mut self.report.replaced
+                    } else {
+                        &mut self.report.created
+                    };
+                    *count += 1;
+                    self.report.bytes += bytes;
+                    self.recorder.checkpoint.copied += 1;
+                    self.recorder.checkpoint.bytes += bytes;
+                }
+                Err(error) if error.is_fatal() => return Err(error),
+                Err(error) => self.report.fail(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies or proves one object and tells of it at once.
+async fn one(ends: &Ends, bucket: &BucketName, entry: &Entry, prove: bool) -> Result<Outcome> {
+    let object = format!("{bucket}/{}", entry.key);
+    ends.progress.event(&Event::Started {
+        object: &object,
+        bytes: entry.size,
+    });
+    let result = async {
+        if prove && ends.proves_itself(bucket, &entry.key).await? == Some(true) {
+            return Ok(Outcome::Proved);
+        }
+        ends.copy(bucket, entry, &Expect::Any)
+            .await
+            .map(Outcome::Copied)
+    };
+    let result = result.await;
+    ends.progress.event(&Event::Ended { object: &object });
+    match &result {
+        Ok(Outcome::Proved) => ends.progress.event(&Event::Skipped),
+        Ok(Outcome::Copied(Copied::Done(bytes))) => ends.progress.event(&Event::Copied {
+            object: &object,
+            bytes: *bytes,
+        }),
+        Ok(Outcome::Copied(Copied::Vanished)) => {}
+        Err(error) if error.is_fatal() => {}
+        Err(error) => ends.progress.event(&Event::Failed(error)),
+    }
+    result
+}
+
+fn broken(cause: Broken) -> Error {
+    Error::new(Kind::Other, "copy", "objects", cause.0)
+}
