@@ -80,6 +80,10 @@ pub struct Marker {
     pub version: u32,
     /// Names the run; the spec's `migration.id` or a generated one.
     pub run_id: String,
+    /// The run before, when this one takes a store over again: the target holds what that one
+    /// carried and what its clients wrote, and neither is deleted for not being on the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<String>,
     /// Stage.
     pub state: MarkerState,
     /// Who holds the migration: host name and process.

@@ -18,7 +18,6 @@ mod ingest;
 mod io;
 mod metrics;
 mod operations;
-pub mod pages;
 mod s3;
 mod server;
 

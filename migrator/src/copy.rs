@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::body::{ETagHasher, Verdict};
-use crate::source::{Body, Entry, Object, Source};
+use crate::source::{Body, Entry, Listing, Object, Source};
 use crate::target::{Expect, Target};
 use crate::{Error, Event, Kind, Progress, Result};
 
@@ -58,6 +58,15 @@ impl Ends {
             ));
         }
         Ok(())
+    }
+
+    /// The target's listing of a bucket, with metadata where the source's listing has it to compare.
+    pub(crate) fn list_target(&self, bucket: &BucketName) -> Listing {
+        if self.source.lists_metadata() {
+            self.target.list_full(bucket)
+        } else {
+            self.target.list(bucket)
+        }
     }
 
     async fn pause(&self, attempt: u32) -> Result<()> {

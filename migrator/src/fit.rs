@@ -36,6 +36,27 @@ struct Fitted {
     directory_bodies: bool,
 }
 
+impl Fitted {
+    /// Takes out what the target cannot hold.
+    fn fit(&self, bucket: &BucketName, listing: Listing) -> Listing {
+        let (server, bodies, name) = (self.server, self.directory_bodies, bucket.clone());
+        let mut tree = Tree::default();
+        let fit = move |item: Result<Listed>| {
+            let Ok(Listed::Object(entry)) = &item else {
+                return item;
+            };
+            let size = if bodies { 0 } else { entry.size };
+            let Some(obstacle) = tree.obstacle(entry.key.as_str(), size) else {
+                return item;
+            };
+            let text = format!("{name}/{}: {obstacle}; {server} cannot hold it", entry.key);
+            let left = Left::new(Reason::Unnameable, text, 1).with_bytes(entry.size);
+            Ok(Listed::Left(left))
+        };
+        listing.map(fit).boxed()
+    }
+}
+
 #[async_trait]
 impl Source for Fitted {
     async fn check(&self) -> Result<()> {
@@ -51,21 +72,15 @@ impl Source for Fitted {
     }
 
     fn list(&self, bucket: &BucketName) -> Listing {
-        let (server, bodies, name) = (self.server, self.directory_bodies, bucket.clone());
-        let mut tree = Tree::default();
-        let fit = move |item: Result<Listed>| {
-            let Ok(Listed::Object(entry)) = &item else {
-                return item;
-            };
-            let size = if bodies { 0 } else { entry.size };
-            let Some(obstacle) = tree.obstacle(entry.key.as_str(), size) else {
-                return item;
-            };
-            let text = format!("{name}/{}: {obstacle}; {server} cannot hold it", entry.key);
-            let left = Left::new(Reason::Unnameable, text, 1).with_bytes(entry.size);
-            Ok(Listed::Left(left))
-        };
-        self.source.list(bucket).map(fit).boxed()
+        self.fit(bucket, self.source.list(bucket))
+    }
+
+    fn list_full(&self, bucket: &BucketName) -> Listing {
+        self.fit(bucket, self.source.list_full(bucket))
+    }
+
+    fn lists_metadata(&self) -> bool {
+        self.source.lists_metadata()
     }
 
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {

@@ -94,6 +94,26 @@ fn apart(one: &Path, other: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The store must be the one that was migrated.
+///
+/// # Errors
+/// [`Kind::Refused`].
+pub fn require_source(expected: &SourceIdentity, found: &SourceIdentity) -> Result<()> {
+    if same_source(expected, found) {
+        return Ok(());
+    }
+    let describe = |identity: &SourceIdentity| {
+        let id = identity.deployment_id.as_deref().unwrap_or("unknown");
+        format!("{} (deployment {id})", identity.location)
+    };
+    let problem = format!("is not the store that was migrated, {}", describe(expected));
+    Err(
+        Error::new(Kind::Refused, "compare", describe(found), problem).with_cure(
+            "give that store; a MinIO shows its deployment to its root credentials only",
+        ),
+    )
+}
+
 /// Whether the marker's source is this one: by deployment id where both have one, else by kind
 /// and place.
 pub fn same_source(marker: &SourceIdentity, now: &SourceIdentity) -> bool {

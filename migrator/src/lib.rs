@@ -30,7 +30,7 @@ pub mod pass;
 pub mod plan;
 pub mod policy;
 pub mod progress;
-pub mod recheck;
+pub mod reconcile;
 pub mod run;
 pub mod s3;
 mod session;

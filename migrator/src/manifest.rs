@@ -2,7 +2,11 @@
 //! line, gzipped. It is what later comparisons are made against.
 //!
 //! The digest over it is SHA-256 of `bucket NUL key NUL etag NUL size NUL` for every line in its
-//! order (no name holds a NUL), so anyone with a listing can recompute it.
+//! order (no name holds a NUL), so anyone with a listing can recompute it. Lines with `settled` name
+//! no carried object and are left out.
+//!
+//! Fields were added over time; a line without one is of an older manifest, and what it would say
+//! is then unknown, never "none".
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -10,13 +14,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use filestore_common::marker::Counts;
-use filestore_common::{BucketName, ETag, ObjectKey};
+use filestore_common::{BucketName, ETag, ObjectKey, ObjectMeta};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::reconcile::Side;
 use crate::source::Entry;
 use crate::{Error, Kind, Result};
 
@@ -39,6 +44,16 @@ pub struct Line {
     pub size: u64,
     /// Last-Modified at the source, seconds since 1970.
     pub modified: u64,
+    /// Last-Modified on the target where it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_modified: Option<u64>,
+    /// [`meta_digest`] of the object, where it was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<String>,
+    /// A conflict was decided for this side, which holds something else. The line then says what
+    /// the *other* side holds, so that it is not taken for a change again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Side>,
 }
 
 impl Line {
@@ -48,13 +63,26 @@ impl Line {
             .etag
             .clone()
             .filter(|etag| Some(etag) != source.etag.as_ref());
+        let (modified, there) = (unix(source.last_modified), unix(target.last_modified));
+        let meta = source.meta.as_deref().or(target.meta.as_deref());
         Self {
             bucket: bucket.clone(),
             key: source.key.clone(),
             etag: source.etag.clone(),
             target_etag: other,
             size: source.size,
-            modified: unix(source.last_modified),
+            modified,
+            target_modified: (there != modified).then_some(there),
+            meta: meta.map(meta_digest),
+            settled: None,
+        }
+    }
+
+    /// The line of a conflict that was decided for `winner`, the other side holding `loser`.
+    pub fn settled(bucket: &BucketName, loser: &Entry, winner: Side) -> Self {
+        Self {
+            settled: Some(winner),
+            ..Self::new(bucket, loser, loser)
         }
     }
 
@@ -62,6 +90,55 @@ impl Line {
     pub fn on_target(&self) -> Option<&ETag> {
         self.target_etag.as_ref().or(self.etag.as_ref())
     }
+}
+
+/// What S3 shows of an object beside bytes, ETag and time, in a short comparable form: headers, user
+/// metadata and tags. The number in front names the way it is computed.
+pub fn meta_digest(meta: &ObjectMeta) -> String {
+    // What MinIO and S3 store when a client named none.
+    const NO_TYPE: &str = "binary/octet-stream";
+    let headers = &meta.headers;
+    let mut fields: Vec<(String, &str)> = [
+        (
+            "content-type",
+            headers.content_type.as_deref().filter(|t| *t != NO_TYPE),
+        ),
+        ("content-encoding", headers.content_encoding.as_deref()),
+        ("content-language", headers.content_language.as_deref()),
+        (
+            "content-disposition",
+            headers.content_disposition.as_deref(),
+        ),
+        ("cache-control", headers.cache_control.as_deref()),
+        ("expires", headers.expires.as_deref()),
+        (
+            "website-redirect-location",
+            headers.website_redirect_location.as_deref(),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((format!("h {name}"), value?)))
+    .collect();
+    fields.extend(
+        meta.user
+            .iter()
+            .map(|(name, value)| (format!("u {name}"), value.as_str())),
+    );
+    fields.extend(
+        meta.tags
+            .iter()
+            .map(|(name, value)| (format!("t {name}"), value.as_str())),
+    );
+    fields.sort_unstable();
+    let mut sha = Sha256::new();
+    for (name, value) in &fields {
+        for text in [name.as_str(), *value] {
+            sha.update((text.len() as u64).to_le_bytes());
+            sha.update(text.as_bytes());
+        }
+    }
+    let digest = sha.finalize();
+    format!("1:{}", hex::encode(&digest[..12]))
 }
 
 /// Seconds since 1970; 0 before.
@@ -131,6 +208,9 @@ impl Writer {
         let failed = |error: &dyn std::fmt::Display| failed("write", &self.path, error);
         serde_json::to_writer(&mut self.out, line).map_err(|e| failed(&e))?;
         self.out.write_all(b"\n").map_err(|e| failed(&e))?;
+        if line.settled.is_some() {
+            return Ok(());
+        }
         self.digest
             .add(&line.bucket, &line.key, line.etag.as_ref(), line.size);
         self.counts.objects += 1;
@@ -152,6 +232,29 @@ impl Writer {
         sync_parent(&path)?;
         Ok((self.digest.finish(), self.counts))
     }
+}
+
+impl Writer {
+    /// Leaves the manifest that was there.
+    pub fn discard(self) {
+        drop(std::fs::remove_file(temporary(&self.path)));
+    }
+}
+
+/// Gives another run the manifest of this one.
+///
+/// # Errors
+/// [`Kind::NotFound`], [`Kind::Other`].
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut reader = Reader::open(from)?;
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent).map_err(|e| failed("create", parent, &e))?;
+    }
+    let mut writer = Writer::create(to)?;
+    while let Some(line) = reader.line()? {
+        writer.add(&line)?;
+    }
+    writer.finish().map(drop)
 }
 
 /// Name of a file while it is written.
@@ -228,58 +331,4 @@ impl Reader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(bucket: &str, key: &str, etag: &str, size: u64) -> Line {
-        Line {
-            bucket: BucketName::new(bucket).unwrap(),
-            key: ObjectKey::new(key).unwrap(),
-            etag: Some(ETag::new(etag)),
-            target_etag: None,
-            size,
-            modified: 5,
-        }
-    }
-
-    #[test]
-    fn lines_come_back_and_the_digest_can_be_recomputed_by_hand() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(MANIFEST_FILE);
-        let lines = [line("bkt", "a\nb", "e1", 3), line("bkt", "é", "e2-2", 0)];
-        let mut writer = Writer::create(&path).unwrap();
-        for line in &lines {
-            writer.add(line).unwrap();
-        }
-        assert!(!path.exists(), "visible before it is complete");
-        let (digest, counts) = writer.finish().unwrap();
-
-        let by_hand = Sha256::digest("bkt\0a\nb\0e1\x003\0bkt\0é\0e2-2\x000\0".as_bytes());
-        assert_eq!(digest, hex::encode(by_hand));
-        assert_eq!((counts.objects, counts.bytes), (2, 3));
-        let mut reader = Reader::open(&path).unwrap();
-        assert_eq!(reader.line().unwrap().as_ref(), Some(&lines[0]));
-        assert_eq!(reader.line().unwrap().as_ref(), Some(&lines[1]));
-        assert_eq!(reader.line().unwrap(), None);
-    }
-
-    #[test]
-    fn a_truncated_manifest_is_damaged_and_not_shorter() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(MANIFEST_FILE);
-        let mut writer = Writer::create(&path).unwrap();
-        writer.add(&line("bkt", "a", "e1", 3)).unwrap();
-        writer.finish().unwrap();
-        let bytes = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &bytes[..bytes.len() - 4]).unwrap();
-
-        let mut reader = Reader::open(&path).unwrap();
-        let end = loop {
-            match reader.line() {
-                Ok(Some(_)) => {}
-                other => break other,
-            }
-        };
-        assert_eq!(end.unwrap_err().kind, Kind::Damaged);
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::Endpoint;
 use crate::pass::Durability;
+use crate::reconcile::Prefer;
 use crate::source::Tally;
 use crate::verify::Mode;
 
@@ -56,6 +57,10 @@ pub struct RunOptions {
     pub delete_extraneous: bool,
     /// Most deletes.
     pub max_delete: Option<u64>,
+    /// A store that was rolled back may be taken over again.
+    pub again: bool,
+    /// Who wins where both stores changed a key after cut-over; `None` = it is listed.
+    pub prefer: Option<Prefer>,
 }
 
 impl RunOptions {
@@ -82,6 +87,8 @@ impl RunOptions {
             measure: Duration::from_secs(3),
             delete_extraneous: false,
             max_delete: None,
+            again: false,
+            prefer: None,
         }
     }
 

@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use filestore_common::ETag;
 
+use crate::manifest::meta_digest;
 use crate::merge::Pair;
 use crate::source::Entry;
 use crate::target::Traits;
@@ -64,7 +65,7 @@ pub fn compare(source: &Entry, target: &Entry, traits: &Traits) -> Sameness {
     let same_second = seconds(source.last_modified) == seconds(target.last_modified);
     let comparable = match (&source.etag, &target.etag) {
         (Some(ours), Some(theirs)) if ours == theirs => {
-            return if same_second || !traits.keeps_last_modified {
+            return if (same_second || !traits.keeps_last_modified) && same_meta(source, target) {
                 Sameness::Same
             } else {
                 Sameness::Different
@@ -82,6 +83,14 @@ pub fn compare(source: &Entry, target: &Entry, traits: &Traits) -> Sameness {
         Sameness::Unproven
     } else {
         Sameness::Different
+    }
+}
+
+/// Metadata and tags, where both listings tell them: tags are changed without a trace elsewhere.
+fn same_meta(source: &Entry, target: &Entry) -> bool {
+    match (&source.meta, &target.meta) {
+        (Some(ours), Some(theirs)) => meta_digest(ours) == meta_digest(theirs),
+        _ => true,
     }
 }
 
@@ -179,6 +188,23 @@ mod tests {
                 "{source:?} {target:?} keeps={keeps}"
             );
         }
+    }
+
+    #[test]
+    fn tags_decide_where_both_listings_tell_them() {
+        let tagged = |tag: &str| {
+            let mut meta = filestore_common::ObjectMeta::new(ETag::new(MD5));
+            meta.tags = vec![("t".into(), tag.into())];
+            let meta = Some(Box::new(meta));
+            Entry {
+                meta,
+                ..entry(1, MD5, 5)
+            }
+        };
+        let found = |one: &Entry, other: &Entry| compare(one, other, &traits(true));
+        assert_eq!(found(&tagged("a"), &tagged("a")), Sameness::Same);
+        assert_eq!(found(&tagged("a"), &tagged("b")), Sameness::Different);
+        assert_eq!(found(&tagged("a"), &entry(1, MD5, 5)), Sameness::Same);
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub enum Phase {
     Verify,
     /// Comparing the source with the manifest, after cut-over.
     Recheck,
+    /// Bringing together what changed on both sides.
+    Merge,
+    /// Taking changes back to the source.
+    Reverse,
 }
 
 impl Phase {
@@ -34,6 +38,8 @@ impl Phase {
             Self::Final => "final",
             Self::Verify => "verify",
             Self::Recheck => "recheck",
+            Self::Merge => "merge",
+            Self::Reverse => "reverse",
         }
     }
 }

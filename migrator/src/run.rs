@@ -1,27 +1,31 @@
 //! The commands: each opens a session, makes its steps, and says how it ended.
 
 mod after;
+mod again;
+mod before;
+mod held;
+mod merge;
+mod reverse;
 mod status;
 mod text;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
+use filestore_common::marker::{Marker, MarkerState};
 use tokio_util::sync::CancellationToken;
 
-use crate::connect::{self, Presence};
-use crate::pass::Report;
-use crate::plan::{Plan, loss_names};
+use crate::connect;
+use crate::plan::Plan;
 use crate::policy::Pass;
-use crate::s3::Patience;
 use crate::session::{Session, patience, phase, state_of};
 use crate::source::Source;
-use crate::state::new_marker;
 use crate::verify::{self, Findings, Mode, Outputs};
-use crate::{Endpoint, Error, Event, ExitCode, Kind, Phase, Progress, Result, RunOptions};
+use crate::{Endpoint, Error, ExitCode, Kind, Phase, Progress, Result, RunOptions};
 
-pub use status::{Status, status};
+pub use merge::{MergeOptions, merge, merge_from};
+pub use reverse::{ReverseOptions, reverse};
+pub use status::{Divergence, Status, status};
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,12 @@ pub enum Ending {
     Rechecked,
     /// Was cut over before; the source was not (or not completely) compared.
     NotRechecked,
+    /// A divergence was resolved, or what is left of it is listed.
+    Merged,
+    /// What changed on the target was taken back to the legacy store, which may do so again.
+    Reversed,
+    /// The legacy store has everything and serves again.
+    RolledBack,
     /// Not finished: see `exit`.
     Incomplete,
 }
@@ -58,6 +68,16 @@ fn configured(options: &RunOptions) -> Result<&Endpoint> {
     })
 }
 
+/// Makes the steps of a command in an opened session and lets go of the target, however they end.
+async fn within<T>(
+    mut session: Session<'_>,
+    steps: impl AsyncFnOnce(&mut Session<'_>) -> Result<T>,
+) -> Result<T> {
+    let done = steps(&mut session).await;
+    session.close().await;
+    done
+}
+
 /// Compares both sides and writes nothing.
 ///
 /// # Errors
@@ -70,9 +90,10 @@ pub async fn plan(
     let patience = patience(options, &progress, &cancel);
     let source = connect::source(configured(options)?, &patience).await?;
     let session = Session::open(options, source, false, &patience).await?;
-    let plan = session.planned(Some(options.measure)).await;
-    session.close().await;
-    plan
+    within(session, async |session| {
+        session.planned(Some(options.measure)).await
+    })
+    .await
 }
 
 /// The bulk pass: copies what differs, deletes nothing; may be repeated while writers are at work.
@@ -100,8 +121,8 @@ pub async fn copy_from(
     cancel: CancellationToken,
 ) -> Result<Outcome> {
     let patience = patience(options, &progress, &cancel);
-    let mut session = Session::open(options, source, true, &patience).await?;
-    let outcome = async {
+    let session = Session::open(options, source, true, &patience).await?;
+    within(session, async |session| {
         session.precheck().await?;
         session.begin().await?;
         phase(&*progress, Phase::Copy, None, None);
@@ -112,10 +133,8 @@ pub async fn copy_from(
             marker: session.marker.clone(),
             summary: report.to_string(),
         })
-    };
-    let outcome = outcome.await;
-    session.close().await;
-    outcome
+    })
+    .await
 }
 
 /// The final pass, writers stopped: difference with deletions, verification, marker.
@@ -145,15 +164,13 @@ pub async fn finish_from(
     cancel: CancellationToken,
 ) -> Result<Outcome> {
     let patience = patience(options, &progress, &cancel);
-    let mut session = Session::open(options, source, true, &patience).await?;
-    let outcome = async {
+    let session = Session::open(options, source, true, &patience).await?;
+    within(session, async |session| {
         session.precheck().await?;
         session.begin().await?;
-        conclude(&mut session, mode, None).await
-    };
-    let outcome = outcome.await;
-    session.close().await;
-    outcome
+        before::conclude(session, mode, None).await
+    })
+    .await
 }
 
 /// Compares both sides key by key.
@@ -175,9 +192,10 @@ pub async fn verify(
         report,
         manifest: None,
     };
-    let findings = verify::verify(&session.ends, mode, &outputs).await;
-    session.close().await;
-    let findings = findings?;
+    let findings = within(session, async |session| {
+        verify::verify(&session.ends, mode, &outputs).await
+    })
+    .await?;
     let exit = if findings.failed > 0 {
         ExitCode::Failures
     } else if findings.differences() > 0 {
@@ -200,27 +218,33 @@ pub async fn run(
     cancel: CancellationToken,
 ) -> Result<Outcome> {
     let patience = patience(options, &progress, &cancel);
-    match (&options.from, marker(options)?) {
-        (from, Some(marker)) if marker.state == MarkerState::Cutover => {
+    let marker = marker(options)?;
+    match (&options.from, stage(options, marker.as_ref())?) {
+        (from, Stage::After(marker)) => {
             let source = from.as_ref().map(|from| connect::source(from, &patience));
-            after::run(options, marker, &patience, source).await
+            after::run(options, marker.clone(), &patience, source).await
         }
-        (Some(from), marker) => before(options, from, marker, &patience).await,
-        (None, Some(marker)) => {
-            let target = options.to.location.to_string();
-            let problem = format!(
-                "holds an unfinished migration from {}",
-                marker.source.location
-            );
-            Err(Error::new(Kind::Refused, "migrate to", target, problem)
-                .with_cure("configure that source again to finish it"))
+        (Some(from), Stage::Again(marker)) => {
+            again::run(options, from, marker.clone(), &patience).await
         }
-        (None, None) => Ok(Outcome {
-            exit: ExitCode::Ok,
-            ending: Ending::NothingToMigrate,
-            marker: None,
-            summary: "nothing to migrate: no source is configured".into(),
-        }),
+        (Some(from), Stage::Before) => before::run(options, from, marker, &patience).await,
+        (None, Stage::Before | Stage::Again(_)) => match marker {
+            None => Ok(Outcome {
+                exit: ExitCode::Ok,
+                ending: Ending::NothingToMigrate,
+                marker: None,
+                summary: "nothing to migrate: no source is configured".into(),
+            }),
+            Some(marker) => {
+                let target = options.to.location.to_string();
+                let problem = format!(
+                    "holds an unfinished migration from {}",
+                    marker.source.location
+                );
+                Err(Error::new(Kind::Refused, "migrate to", target, problem)
+                    .with_cure("configure that source again to finish it"))
+            }
+        },
     }
 }
 
@@ -235,194 +259,64 @@ pub async fn run_from(
     cancel: CancellationToken,
 ) -> Result<Outcome> {
     let patience = patience(options, &progress, &cancel);
-    match marker(options)? {
-        Some(marker) if marker.state == MarkerState::Cutover => {
-            after::run(options, marker, &patience, Some(async { Ok(source) })).await
-        }
-        _ => open_and_take_over(options, source, &patience).await,
-    }
-}
-
-/// The target's marker, unless its migration was rolled back.
-fn marker(options: &RunOptions) -> Result<Option<Marker>> {
-    let marker = match state_of(options) {
-        Some(state) => state.marker()?,
-        None => None,
-    };
-    let rolled_back = |marker: &Marker| {
-        matches!(
-            marker.state,
-            MarkerState::RollingBack | MarkerState::RolledBack
-        )
-    };
-    if marker.as_ref().is_some_and(rolled_back) {
-        let target = options.to.location.to_string();
-        let problem = "was rolled back; the legacy store serves its clients again";
-        return Err(Error::new(Kind::Refused, "migrate to", target, problem));
-    }
-    Ok(marker)
-}
-
-async fn open_and_take_over(
-    options: &RunOptions,
-    source: Arc<dyn Source>,
-    patience: &Patience,
-) -> Result<Outcome> {
-    let mut session = Session::open(options, source, true, patience).await?;
-    let outcome = take_over(&mut session).await;
-    session.close().await;
-    outcome
-}
-
-/// Before cut-over: waits for the source, then takes it over.
-async fn before(
-    options: &RunOptions,
-    from: &Endpoint,
-    marker: Option<Marker>,
-    patience: &Patience,
-) -> Result<Outcome> {
-    phase(&*patience.progress, Phase::Connect, None, None);
-    let absent_after = options.absent_after;
-    let patient = options.wait_for_credentials;
-    let source = match connect::wait_for_source(from, patience, absent_after, patient).await? {
-        Presence::Present(source) => source,
-        Presence::Absent(why) => return absent(options, from, marker, &why, patience).await,
-    };
-    open_and_take_over(options, source, patience).await
-}
-
-/// There is no legacy store. Recorded, so that a store that appears later is not copied over what
-/// clients wrote meanwhile.
-async fn absent(
-    options: &RunOptions,
-    from: &Endpoint,
-    marker: Option<Marker>,
-    why: &str,
-    patience: &Patience,
-) -> Result<Outcome> {
-    if let Some(marker) = marker {
-        let problem = format!(
-            "the source of the unfinished migration {} is gone",
-            marker.run_id
-        );
-        return Err(
-            Error::new(Kind::Absent, "open", marker.source.location, problem)
-                .with_cure("bring it back, or mount its volume"),
-        );
-    }
-    let source = Arc::new(after::NoSource);
-    let identity = SourceIdentity {
-        kind: "none".into(),
-        deployment_id: None,
-        location: from.location.to_string(),
-        buckets: Vec::new(),
-    };
-    let target = connect::target(&options.to, &options.owner, true, patience).await?;
-    let mut session = Session::with_ends(options, source, target, identity.clone(), patience)?;
-    let outcome = async {
-        if !session.target_is_empty().await? {
-            return Err(Error::new(
-                Kind::Refused,
-                "migrate to",
-                options.to.location.to_string(),
-                format!("holds objects, but its source does not exist ({why})"),
+    let marker = marker(options)?;
+    match stage(options, marker.as_ref())? {
+        Stage::After(marker) => {
+            after::run(
+                options,
+                marker.clone(),
+                &patience,
+                Some(async { Ok(source) }),
             )
-            .with_cure("remove the source from the configuration if these are all objects"));
+            .await
         }
-        session.marker = Some(new_marker(&session.run_id(), identity));
-        let nothing = Findings {
-            digest: crate::manifest::CarriedDigest::default().finish(),
-            ..Findings::default()
-        };
-        session.conclude(&nothing)?;
-        Ok(Outcome {
-            exit: ExitCode::Ok,
-            ending: Ending::NothingToMigrate,
-            marker: session.marker.clone(),
-            summary: format!("nothing to migrate: there is no legacy store ({why})"),
-        })
+        Stage::Again(marker) => again::from(options, source, marker.clone(), &patience).await,
+        Stage::Before => before::from(options, source, &patience).await,
+    }
+}
+
+fn marker(options: &RunOptions) -> Result<Option<Marker>> {
+    state_of(options).map_or(Ok(None), |state| state.marker())
+}
+
+/// What a run on this target is about.
+enum Stage<'a> {
+    /// A take-over to begin or to finish.
+    Before,
+    /// It was handed over.
+    After(&'a Marker),
+    /// It was handed over and rolled back, and is taken over again.
+    Again(&'a Marker),
+}
+
+fn stage<'a>(options: &RunOptions, marker: Option<&'a Marker>) -> Result<Stage<'a>> {
+    let Some(marker) = marker else {
+        return Ok(Stage::Before);
     };
-    let outcome = outcome.await;
-    session.close().await;
-    outcome
-}
-
-/// Plan, guards, copy, final, marker.
-async fn take_over(session: &mut Session<'_>) -> Result<Outcome> {
-    let plan = session.plan().await?;
-    session
-        .ends
-        .progress
-        .event(&Event::Note(plan.to_string().trim_end()));
-    if let Some(refusal) = plan.refusal() {
-        return Err(refusal);
-    }
-    session.begin().await?;
-    let mut copied = None;
-    if plan.create + plan.replace > 0 {
-        let copy = Some(plan.create + plan.replace);
-        phase(
-            &*session.ends.progress,
-            Phase::Copy,
-            copy,
-            Some(plan.copy_bytes),
-        );
-        copied = Some(session.pass(Pass::Copy).await?);
-    }
-    let mode = session.options.verify;
-    conclude(session, mode, copied).await
-}
-
-/// Final passes, then the marker if both sides are equal and nothing was lost.
-async fn conclude(
-    session: &mut Session<'_>,
-    mode: Mode,
-    copied: Option<Report>,
-) -> Result<Outcome> {
-    let (mut report, findings) = session.settle(mode).await?;
-    if let Some(copied) = &copied {
-        report.add(copied);
-    }
-    let accept = session.options.accepts(&findings.tally);
-    let mut exit = verdict(&report, &findings, accept);
-    let ending = if exit == ExitCode::Ok {
-        Ending::Migrated
-    } else {
-        Ending::Incomplete
-    };
-    let mut summary = report.to_string();
-    summary.push_str(&findings.to_string());
-    if ending == Ending::Migrated {
-        session.conclude(&findings)?;
-    } else if findings.tally.losses() > 0 && !accept {
-        let hash = findings.tally.hash();
-        let names = loss_names(&findings.tally.into_marker());
-        summary.extend([
-            "not carried: ",
-            &names,
-            "; go on without them by --accept ",
-            &hash,
-            ", or whatever they are by --accept-loss\n",
-        ]);
-        exit = ExitCode::Failures;
-    }
-    Ok(Outcome {
-        exit,
-        ending,
-        marker: session.marker.clone(),
-        summary,
-    })
-}
-
-fn verdict(report: &Report, findings: &Findings, accept_loss: bool) -> ExitCode {
-    let pass = report.exit(accept_loss);
-    if pass != ExitCode::Ok {
-        pass
-    } else if findings.failed > 0 || (findings.tally.losses() > 0 && !accept_loss) {
-        ExitCode::Failures
-    } else if findings.differences() > 0 {
-        ExitCode::Differences
-    } else {
-        ExitCode::Ok
+    match marker.state {
+        MarkerState::Cutover => Ok(Stage::After(marker)),
+        MarkerState::Copying | MarkerState::Verified if marker.follows.is_some() => {
+            Ok(Stage::Again(marker))
+        }
+        MarkerState::Copying | MarkerState::Verified => Ok(Stage::Before),
+        MarkerState::RollingBack | MarkerState::RolledBack if options.again => {
+            Ok(Stage::Again(marker))
+        }
+        MarkerState::RollingBack => {
+            let target = options.to.location.to_string();
+            let problem = "is being rolled back; its changes are on their way to the legacy store";
+            Err(
+                Error::new(Kind::Refused, "migrate to", target, problem).with_cure(
+                    "finish that with `filestore migrate reverse --complete`, or give it up with \
+                 `filestore migrate run --again`",
+                ),
+            )
+        }
+        MarkerState::RolledBack => {
+            let target = options.to.location.to_string();
+            let problem = "was rolled back; the legacy store serves its clients again";
+            Err(Error::new(Kind::Refused, "migrate to", target, problem)
+                .with_cure("`filestore migrate run --again` takes it over again"))
+        }
     }
 }

@@ -132,6 +132,12 @@ impl<'a> Session<'a> {
     pub(crate) async fn begin(&mut self) -> Result<()> {
         if let Some(marker) = &self.marker {
             match marker.state {
+                MarkerState::Copying | MarkerState::Verified if marker.follows.is_some() => {
+                    let problem = "is being taken over again and holds what its clients wrote";
+                    return Err(self.refuse(problem).with_cure(
+                        "`filestore migrate run` goes on with that and deletes nothing of it",
+                    ));
+                }
                 MarkerState::Copying | MarkerState::Verified => {}
                 MarkerState::Cutover => {
                     return Err(self

@@ -215,6 +215,16 @@ pub trait Source: Send + Sync + Debug {
     /// All current objects of a bucket. Memory does not grow with their number.
     fn list(&self, bucket: &BucketName) -> Listing;
 
+    /// As [`Source::list`], with [`Entry::meta`] where that costs no request per object.
+    fn list_full(&self, bucket: &BucketName) -> Listing {
+        self.list(bucket)
+    }
+
+    /// Whether [`Source::list`] itself tells [`Entry::meta`] of every object.
+    fn lists_metadata(&self) -> bool {
+        false
+    }
+
     /// What of this bucket will not travel and is not reported by [`Source::list`] (settings,
     /// and versions where the listing does not see them).
     ///

@@ -81,6 +81,11 @@ impl State {
         Self { directory }
     }
 
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The marker, `None` when no migration was ever begun here.
     ///
     /// # Errors
@@ -181,6 +186,7 @@ pub fn new_marker(run_id: &str, source: SourceIdentity) -> Marker {
     Marker {
         version: MARKER_VERSION,
         run_id: run_id.to_owned(),
+        follows: None,
         state: MarkerState::Copying,
         holder: holder(),
         started_at: now.clone(),

@@ -88,6 +88,11 @@ pub trait Target: Send + Sync + Debug {
     /// All objects of a bucket in byte order of keys.
     fn list(&self, bucket: &BucketName) -> Listing;
 
+    /// As [`Target::list`], with [`Entry::meta`] where that costs no request per object.
+    fn list_full(&self, bucket: &BucketName) -> Listing {
+        self.list(bucket)
+    }
+
     /// The object under a key now, `None` when there is none.
     ///
     /// # Errors

@@ -165,9 +165,12 @@ pub async fn verify(ends: &Ends, mode: Mode, outputs: &Outputs<'_>) -> Result<Fi
         } else {
             stream::empty().boxed()
         };
+        // Metadata as well, where it costs no request: compared where the source's listing knows it,
+        // and recorded.
+        let theirs = ends.target.list_full(&name);
         let merge = Merge::new(
             Ordered::new(format!("{name} on the source"), ours),
-            Ordered::new(format!("{name} on the target"), ends.target.list(&name)),
+            Ordered::new(format!("{name} on the target"), theirs),
         );
         let items = stream::try_unfold(merge, |mut merge| async move {
             Ok::<_, Error>(merge.next().await?.map(|item| (item, merge)))
@@ -201,7 +204,7 @@ pub async fn verify(ends: &Ends, mode: Mode, outputs: &Outputs<'_>) -> Result<Fi
 
 enum Found {
     Left(crate::source::Left),
-    Checked(Checked, bool),
+    Checked(Box<Checked>, bool),
 }
 
 async fn check(ends: &Ends, bucket: &BucketName, item: Merged, mode: Mode) -> Result<Found> {
@@ -221,13 +224,13 @@ async fn check(ends: &Ends, bucket: &BucketName, item: Merged, mode: Mode) -> Re
     let (ours, theirs) = match pair {
         Pair::Source(ours) => {
             return Ok(Found::Checked(
-                result(Status::MissingOnTarget, &ours),
+                Box::new(result(Status::MissingOnTarget, &ours)),
                 false,
             ));
         }
         Pair::Target(theirs) => {
             return Ok(Found::Checked(
-                result(Status::MissingOnSource, &theirs),
+                Box::new(result(Status::MissingOnSource, &theirs)),
                 false,
             ));
         }
@@ -250,7 +253,7 @@ async fn check(ends: &Ends, bucket: &BucketName, item: Merged, mode: Mode) -> Re
             theirs.size,
             etag(&theirs)
         ));
-        return Ok(Found::Checked(checked, false));
+        return Ok(Found::Checked(Box::new(checked), false));
     }
     let closer = match (mode, sameness) {
         // Without an ETag only the bytes can tell (minio/minio#6198).
@@ -278,7 +281,7 @@ async fn check(ends: &Ends, bucket: &BucketName, item: Merged, mode: Mode) -> Re
         }
     }
     let unproven = sameness == Sameness::Unproven && mode == Mode::Listing;
-    Ok(Found::Checked(checked, unproven))
+    Ok(Found::Checked(Box::new(checked), unproven))
 }
 
 /// Reads both sides in step.

@@ -114,16 +114,19 @@ struct Pages {
     after: Option<String>,
     ready: VecDeque<Listed>,
     ended: bool,
+    /// With the metadata of every object.
+    full: bool,
 }
 
-/// All objects of a bucket; none when it does not exist.
-pub(crate) fn list(store: Arc<Store>, bucket: BucketName) -> Listing {
+/// All objects of a bucket; none when it does not exist. `full` reads the metadata of each.
+pub(crate) fn list(store: Arc<Store>, bucket: BucketName, full: bool) -> Listing {
     let pages = Pages {
         store,
         bucket,
         after: None,
         ready: VecDeque::new(),
         ended: false,
+        full,
     };
     stream::try_unfold(pages, |mut pages| async move {
         loop {
@@ -166,6 +169,12 @@ impl Pages {
                     error.to_string(),
                 )
             })?;
+            if self.full {
+                // One that went meanwhile is not listed.
+                let found = read_head(&self.store, &self.bucket, key)?;
+                self.ready.extend(found.map(Listed::Object));
+                continue;
+            }
             self.ready.push_back(Listed::Object(Entry {
                 key,
                 size: object.size,
@@ -185,6 +194,21 @@ fn known(etag: ETag) -> Option<ETag> {
     (!etag.as_str().is_empty()).then_some(etag)
 }
 
+fn read_head(store: &Store, bucket: &BucketName, key: ObjectKey) -> Result<Option<Entry>> {
+    match store.head_object(bucket, &key) {
+        Ok(info) => Ok(Some(Entry {
+            key,
+            size: info.size,
+            etag: known(info.meta.etag.clone()),
+            last_modified: info.last_modified,
+            meta: Some(Box::new(info.meta)),
+            hidden: false,
+        })),
+        Err(filestore_store::Error::NoSuchKey | filestore_store::Error::NoSuchBucket) => Ok(None),
+        Err(error) => Err(explain("head", format!("{bucket}/{key}"), error)),
+    }
+}
+
 /// What the key holds now.
 pub(crate) async fn head(
     store: &Arc<Store>,
@@ -193,23 +217,7 @@ pub(crate) async fn head(
 ) -> Result<Option<Entry>> {
     let (store, bucket, key) = (store.clone(), bucket.clone(), key.clone());
     let name = format!("{bucket}/{key}");
-    blocking("head", &name.clone(), move || {
-        match store.head_object(&bucket, &key) {
-            Ok(info) => Ok(Some(Entry {
-                key,
-                size: info.size,
-                etag: known(info.meta.etag.clone()),
-                last_modified: info.last_modified,
-                meta: Some(Box::new(info.meta)),
-                hidden: false,
-            })),
-            Err(filestore_store::Error::NoSuchKey | filestore_store::Error::NoSuchBucket) => {
-                Ok(None)
-            }
-            Err(error) => Err(explain("head", name, error)),
-        }
-    })
-    .await
+    blocking("head", &name, move || read_head(&store, &bucket, key)).await
 }
 
 /// Opens an object for reading.

@@ -95,7 +95,7 @@ impl<'a> Walk<'a> {
             self.report.buckets += 1;
             let (ours, theirs) = (
                 self.ends.source.list(&bucket.name),
-                self.ends.target.list(&bucket.name),
+                self.ends.list_target(&bucket.name),
             );
             self.bucket(&bucket.name, ours, theirs).await?;
         }

@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
             empty()
         };
         let theirs = if on_target {
-            self.ends.target.list(bucket)
+            self.ends.list_target(bucket)
         } else {
             empty()
         };

@@ -8,8 +8,8 @@ use filestore_common::marker::{Marker, SourceIdentity};
 use filestore_common::{BucketName, ObjectKey};
 use futures::StreamExt;
 
-use super::{Ending, Outcome};
-use crate::recheck::{DIVERGENCE_FILE, Recheck, recheck};
+use super::{Ending, Outcome, before, held};
+use crate::reconcile::{DIVERGENCE_FILE, Deletes, Found, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
 use crate::session::{Session, phase};
 use crate::source::{Bucket, Entry, Listing, Object, Source, Tally};
@@ -71,7 +71,7 @@ where
     if marker.source.kind == "none" && session.target_is_empty().await? {
         // Started empty, still empty, and the legacy store is there after all.
         session.marker = None;
-        let outcome = super::take_over(&mut session).await;
+        let outcome = before::take_over(&mut session).await;
         session.close().await;
         return outcome;
     }
@@ -103,7 +103,7 @@ async fn compare(
     marker: &Marker,
     deadline: Instant,
     patience: &Patience,
-) -> Result<Recheck> {
+) -> Result<Found> {
     guard::prove_different(&session.ends, &session.options.to.location).await?;
     let Some(state) = &session.state else {
         return Err(Error::new(
@@ -113,13 +113,29 @@ async fn compare(
             "there is no state directory",
         ));
     };
-    let work = recheck(&session.ends, state, &marker.run_id, deadline);
+    let task = Task {
+        command: "run",
+        state,
+        run_id: &marker.run_id,
+        rules: Rules {
+            writes: Side::Served,
+            prefer: None,
+            deletes: Deletes::List,
+        },
+        keeps_times: session.ends.target.traits().keeps_last_modified,
+        list_target: false,
+        dry_run: false,
+        report: None,
+        deadline: Some(deadline),
+        max_delete: None,
+    };
+    let work = reconcile(&session.ends, &task);
     // A source that hangs must not hold the gateway back.
     match tokio::time::timeout_at((deadline + patience.wait / 4).into(), work).await {
         Ok(found) => found,
-        Err(_) => Ok(Recheck {
+        Err(_) => Ok(Found {
             cut_short: true,
-            ..Recheck::default()
+            ..Found::default()
         }),
     }
 }
@@ -127,15 +143,9 @@ async fn compare(
 fn record(
     session: &Session<'_>,
     mut marker: Marker,
-    found: &Recheck,
+    found: &Found,
     since: &str,
 ) -> Result<Outcome> {
-    if let Some((digest, counts)) = &found.manifest {
-        marker.digest = Some(digest.clone());
-        marker.carried.objects = counts.objects;
-        marker.carried.bytes = counts.bytes;
-    }
-    marker.diverged = found.diverged();
     let mut lines = vec![format!(
         "cut over at {since}; source compared again: {} objects, {} added, {} updated",
         found.objects, found.added, found.updated
@@ -149,7 +159,7 @@ fn record(
         let file = file.unwrap_or_default().join(DIVERGENCE_FILE);
         lines.push(format!(
             "DIVERGED, nothing overwritten or deleted: {} deleted on the source, {} changed on \
-             both sides: {}; all are in {}",
+             both sides: {}; all are in {}; `filestore migrate merge` decides",
             found.deleted_on_source,
             found.conflicts,
             names.escape_debug(),
@@ -160,7 +170,7 @@ fn record(
         lines.push(format!("{} objects could not be merged", found.failed));
     }
     if let Some(state) = &session.state {
-        state.set_marker(&mut marker)?;
+        held::record(state, &mut marker, found)?;
     }
     Ok(outcome(Ending::Rechecked, marker, lines.join("\n")))
 }

@@ -99,6 +99,10 @@ impl Source for DriveSource {
         listing::list(self.drive.clone(), bucket.clone())
     }
 
+    fn lists_metadata(&self) -> bool {
+        true
+    }
+
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {
         let name = bucket.clone();
         let found = self

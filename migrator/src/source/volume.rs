@@ -24,9 +24,21 @@ impl VolumeSource {
     /// # Errors
     /// [`crate::Kind::Refused`] with the store's reason.
     pub async fn open(path: &Path) -> Result<Self> {
+        Self::with(path, Access::Shared).await
+    }
+
+    /// Opens the volume at `path` for this process alone: no gateway changes it meanwhile.
+    ///
+    /// # Errors
+    /// As [`VolumeSource::open`], and when it is in use.
+    pub async fn alone(path: &Path) -> Result<Self> {
+        Self::with(path, Access::Exclusive).await
+    }
+
+    async fn with(path: &Path, access: Access) -> Result<Self> {
         Ok(Self {
             path: path.to_owned(),
-            store: volume::open_store(path, Access::Shared).await?,
+            store: volume::open_store(path, access).await?,
         })
     }
 }
@@ -55,7 +67,11 @@ impl Source for VolumeSource {
     }
 
     fn list(&self, bucket: &BucketName) -> Listing {
-        volume::list(self.store.clone(), bucket.clone())
+        volume::list(self.store.clone(), bucket.clone(), false)
+    }
+
+    fn list_full(&self, bucket: &BucketName) -> Listing {
+        volume::list(self.store.clone(), bucket.clone(), true)
     }
 
     async fn survey(&self, _bucket: &BucketName) -> Result<Tally> {

@@ -81,8 +81,7 @@ impl Target for S3Target {
 
     fn metadata_limit(&self) -> Option<String> {
         Some(
-            "S3 servers take about 2 KB of user metadata and 10 tags an object; one that the \
-             target refuses is named when it is copied"
+            "S3 servers take about 2 KB of user metadata and 10 tags an object; one that the              target refuses is named when it is copied"
                 .into(),
         )
     }
@@ -158,12 +157,19 @@ impl Target for S3Target {
                 }
             }
         }
+        // Our gateway looks and deletes in one; others are looked at before, since a server that does
+        // not know the header would delete whatever is there.
+        let condition = match expect {
+            Expect::Same(Some(etag)) if self.imports => Some(etag.quoted()),
+            _ => None,
+        };
         self.s3
             .call("delete", &name, |client| {
                 client
                     .delete_object()
                     .bucket(bucket.as_str())
                     .key(key.as_str())
+                    .set_if_match(condition.clone())
                     .send()
             })
             .await

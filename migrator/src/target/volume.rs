@@ -174,7 +174,14 @@ impl Target for VolumeTarget {
 
     fn list(&self, bucket: &BucketName) -> Listing {
         match &self.store {
-            Some(store) => volume::list(store.clone(), bucket.clone()),
+            Some(store) => volume::list(store.clone(), bucket.clone(), false),
+            None => stream::empty().boxed(),
+        }
+    }
+
+    fn list_full(&self, bucket: &BucketName) -> Listing {
+        match &self.store {
+            Some(store) => volume::list(store.clone(), bucket.clone(), true),
             None => stream::empty().boxed(),
         }
     }

@@ -85,6 +85,7 @@ fn adopted() -> Marker {
     Marker {
         version: MARKER_VERSION,
         run_id: format!("adopted-{}", uuid::Uuid::new_v4()),
+        follows: None,
         state: MarkerState::Cutover,
         holder: format!("{}:{}", host.trim(), std::process::id()),
         started_at: now.clone(),

@@ -1,8 +1,10 @@
 //! Reading one object over S3 with everything that belongs to it.
 
+use std::collections::HashMap;
 use std::time::SystemTime;
 
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::ObjectAttributes;
 use filestore_common::{
     BucketName, ContentHeaders, ETag, ObjectInfo, ObjectKey, ObjectMeta, Tags, UserMetadata,
@@ -92,11 +94,7 @@ fn metadata(answer: &GetObjectOutput) -> ObjectMeta {
         expires: answer.expires_string.clone(),
         website_redirect_location: answer.website_redirect_location.clone(),
     };
-    let user = answer.metadata.clone().unwrap_or_default();
-    meta.user = user
-        .into_iter()
-        .map(|(name, value)| (name.to_lowercase(), value))
-        .collect::<UserMetadata>();
+    meta.user = user_metadata(answer.metadata.clone());
     meta
 }
 
@@ -134,6 +132,7 @@ pub(crate) async fn head(s3: &S3, bucket: &BucketName, key: &ObjectKey) -> Resul
         Err(error) if error.kind == Kind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    let meta = head_metadata(s3, bucket, key, &answer).await?;
     Ok(Some(Entry {
         key: key.clone(),
         size: answer
@@ -145,9 +144,49 @@ pub(crate) async fn head(s3: &S3, bucket: &BucketName, key: &ObjectKey) -> Resul
             .last_modified
             .and_then(|date| SystemTime::try_from(date).ok())
             .unwrap_or(SystemTime::UNIX_EPOCH),
-        meta: None,
+        meta,
         hidden: false,
     }))
+}
+
+/// Metadata and tags, from servers that say in the answer to HEAD whether there are tags.
+async fn head_metadata(
+    s3: &S3,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    answer: &HeadObjectOutput,
+) -> Result<Option<Box<ObjectMeta>>> {
+    let counts_tags = |server: String| server.contains("MinIO") || server.starts_with("Filestore");
+    if !s3.server().is_some_and(counts_tags) {
+        return Ok(None);
+    }
+    let mut meta = ObjectMeta::new(ETag::new(answer.e_tag().unwrap_or_default()));
+    meta.headers = ContentHeaders {
+        content_type: answer.content_type.clone(),
+        content_encoding: answer.content_encoding.clone(),
+        content_language: answer.content_language.clone(),
+        content_disposition: answer.content_disposition.clone(),
+        cache_control: answer.cache_control.clone(),
+        expires: answer.expires_string.clone(),
+        website_redirect_location: answer.website_redirect_location.clone(),
+    };
+    meta.user = user_metadata(answer.metadata.clone());
+    if answer.tag_count.is_some_and(|count| count > 0) {
+        match tags(s3, bucket, key, &format!("{bucket}/{key}")).await {
+            Ok(tags) => meta.tags = tags,
+            // Gone in between.
+            Err(error) if error.kind == Kind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(Box::new(meta)))
+}
+
+fn user_metadata(told: Option<HashMap<String, String>>) -> UserMetadata {
+    let named = told.unwrap_or_default().into_iter();
+    named
+        .map(|(name, value)| (name.to_lowercase(), value))
+        .collect()
 }
 
 /// An ETag that says something.

@@ -1,0 +1,422 @@
+//! What is decided for a key, done: with conditions, on record, and looked at afresh when the
+//! other side moved in between.
+
+use std::collections::BTreeMap;
+
+use filestore_common::{BucketName, ObjectKey};
+use tokio::sync::Mutex;
+
+use super::decide::{Action, Change, Holds, Open, Side, Verdict, verdict};
+use super::join::{Far, Place};
+use super::journal::{Did, Entered, Journal, Version};
+use super::{Task, lost, view};
+use crate::copy::{Copied, Ends};
+use crate::manifest::{Line, unix};
+use crate::source::{Bucket, Entry};
+use crate::target::Expect;
+use crate::{Error, Event, Kind, Result};
+
+/// How often a key is looked at that keeps moving on the written side.
+const LOOKS: u32 = 4;
+
+/// What became of a key.
+#[derive(Debug)]
+pub(super) enum Came {
+    Same,
+    Recorded,
+    Left,
+    Added,
+    Updated,
+    Deleted,
+    /// Will be deleted by the second sweep.
+    Doomed,
+    Settled,
+    Open(Open),
+    Failed(Error),
+}
+
+/// The result for one key.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) bucket: BucketName,
+    pub(super) key: ObjectKey,
+    pub(super) came: Came,
+    /// A change of the written side was undone.
+    pub(super) overruled: bool,
+    /// Legacy and served version, for the list of what is undecided.
+    pub(super) sides: (Option<Version>, Option<Version>),
+    /// For the next manifest.
+    pub(super) line: Option<Line>,
+}
+
+/// A key as both sides have it at the moment.
+struct Look {
+    reading: Option<Entry>,
+    writing: Option<Entry>,
+}
+
+/// What of a write or delete that did not come through.
+enum Missed {
+    /// The written side moved: look again.
+    Moved,
+    Failed(Error),
+}
+
+pub(super) struct Applier<'a> {
+    ends: &'a Ends,
+    task: &'a Task<'a>,
+    read: BTreeMap<BucketName, Bucket>,
+    /// Buckets that exist on the written side.
+    written: Mutex<Vec<BucketName>>,
+    journal: Option<Journal>,
+    /// Deletions wait for the second sweep.
+    held_back: bool,
+}
+
+impl<'a> Applier<'a> {
+    pub(super) async fn new(
+        ends: &'a Ends,
+        task: &'a Task<'a>,
+        read: Vec<Bucket>,
+        journal: Option<Journal>,
+        held_back: bool,
+    ) -> Result<Self> {
+        let written = ends.target.buckets().await?;
+        Ok(Self {
+            ends,
+            task,
+            read: read
+                .into_iter()
+                .map(|bucket| (bucket.name.clone(), bucket))
+                .collect(),
+            written: Mutex::new(written.into_iter().map(|bucket| bucket.name).collect()),
+            journal,
+            held_back,
+        })
+    }
+
+    fn change(&self, side: Side, base: Option<&Line>, now: Option<&Entry>) -> Change {
+        view::change(side, base, now, self.task.keeps_times)
+    }
+
+    /// Legacy and served, of what is read and what is written.
+    fn sides<'e>(
+        &self,
+        reading: Option<&'e Entry>,
+        writing: Option<&'e Entry>,
+    ) -> (Option<&'e Entry>, Option<&'e Entry>) {
+        match self.task.rules.writes {
+            Side::Served => (reading, writing),
+            Side::Legacy => (writing, reading),
+        }
+    }
+
+    /// Looks at a key and does what is to be done.
+    pub(super) async fn settle(&self, place: Place) -> Result<Step> {
+        let mut step = Step {
+            bucket: place.bucket.clone(),
+            key: place.key.clone(),
+            came: Came::Same,
+            overruled: false,
+            sides: (None, None),
+            line: place.base.clone(),
+        };
+        if self.nothing_happened(&place) {
+            return Ok(step);
+        }
+        for _ in 0..LOOKS {
+            let look = match self.look(&place).await {
+                Ok(look) => look,
+                Err(error) => return self.failed(step, error),
+            };
+            let (action, sides) = self.decide(&place, &look);
+            step.sides = sides;
+            match self.act(&place, &look, action, &mut step).await {
+                Ok(()) => return Ok(step),
+                Err(Missed::Moved) => {}
+                Err(Missed::Failed(error)) => return self.failed(step, error),
+            }
+        }
+        step.came = Came::Open(Open::ChangedOnBoth);
+        Ok(step)
+    }
+
+    fn failed(&self, mut step: Step, error: Error) -> Result<Step> {
+        if error.is_fatal() {
+            return Err(error);
+        }
+        self.ends.progress.event(&Event::Failed(&error));
+        step.came = Came::Failed(error);
+        Ok(step)
+    }
+
+    /// As the listings tell it, at no further cost.
+    fn nothing_happened(&self, place: &Place) -> bool {
+        let writes = self.task.rules.writes;
+        let base = place.base.as_ref();
+        let read = self.change(writes.other(), base, place.reading.as_ref());
+        let written = match &place.writing {
+            Far::NotAsked => Change::Same,
+            Far::Listed(entry) => self.change(writes, base, entry.as_ref()),
+        };
+        (read, written) == (Change::Same, Change::Same)
+    }
+
+    /// What a listing shows may be old, and what it does not show may exist.
+    async fn look(&self, place: &Place) -> Result<Look> {
+        let fresh = self.ends.source.head(&place.bucket, &place.key).await?;
+        let reading = fresh.map(|fresh| match &place.reading {
+            // Listings tell more of the time.
+            Some(listed)
+                if listed.etag == fresh.etag
+                    && listed.size == fresh.size
+                    && unix(listed.last_modified) == unix(fresh.last_modified) =>
+            {
+                Entry {
+                    last_modified: listed.last_modified,
+                    ..fresh
+                }
+            }
+            _ => fresh,
+        });
+        Ok(Look {
+            reading,
+            writing: self.ends.target.head(&place.bucket, &place.key).await?,
+        })
+    }
+
+    fn decide(&self, place: &Place, look: &Look) -> (Action, (Option<Version>, Option<Version>)) {
+        let (legacy, served) = self.sides(look.reading.as_ref(), look.writing.as_ref());
+        let base = place.base.as_ref();
+        let verdict = verdict(
+            self.change(Side::Legacy, base, legacy),
+            self.change(Side::Served, base, served),
+            view::equal(legacy, served),
+        );
+        let holds = Holds {
+            legacy: legacy.is_some(),
+            served: served.is_some(),
+        };
+        let action = match verdict {
+            // Older manifests lack what is known now.
+            Verdict::Unchanged if base.is_some() => Action::Nothing,
+            _ => self
+                .task
+                .rules
+                .action(verdict, holds, view::newer(legacy, served)),
+        };
+        (
+            action,
+            (legacy.map(Version::from), served.map(Version::from)),
+        )
+    }
+
+    async fn act(
+        &self,
+        place: &Place,
+        look: &Look,
+        action: Action,
+        step: &mut Step,
+    ) -> Result<(), Missed> {
+        match action {
+            Action::Nothing => step.came = Came::Same,
+            Action::Record => {
+                step.came = Came::Recorded;
+                let (legacy, served) = self.sides(look.reading.as_ref(), look.writing.as_ref());
+                step.line = legacy
+                    .zip(served)
+                    .map(|(legacy, served)| Line::new(&place.bucket, legacy, served));
+            }
+            Action::Leave => step.came = Came::Left,
+            Action::Open(how) => {
+                step.came = Came::Open(how);
+            }
+            Action::Settle => {
+                let entered = self.entered(place, Did::Keep, true);
+                self.enter(&Entered {
+                    was: look.reading.as_ref().map(Version::from),
+                    now: look.writing.as_ref().map(Version::from),
+                    ..entered
+                })?;
+                step.came = Came::Settled;
+                let loser = look.reading.as_ref();
+                step.line =
+                    loser.map(|loser| Line::settled(&place.bucket, loser, self.task.rules.writes));
+            }
+            Action::Write { conflict } => {
+                if let Some(reading) = &look.reading {
+                    self.write(place, reading, look.writing.as_ref(), conflict, step)
+                        .await?;
+                }
+            }
+            Action::Delete { conflict } => {
+                if let Some(writing) = &look.writing {
+                    self.delete(place, writing, conflict, step).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn entered<'k>(&self, place: &'k Place, did: Did, conflict: bool) -> Entered<'k> {
+        Entered {
+            run: self.task.command,
+            did,
+            on: self.task.rules.writes,
+            bucket: &place.bucket,
+            key: &place.key,
+            conflict,
+            was: None,
+            now: None,
+            saved: None,
+        }
+    }
+
+    fn enter(&self, entered: &Entered<'_>) -> Result<(), Missed> {
+        match &self.journal {
+            Some(journal) => journal.enter(entered).map_err(Missed::Failed),
+            None => Ok(()),
+        }
+    }
+
+    async fn write(
+        &self,
+        place: &Place,
+        reading: &Entry,
+        writing: Option<&Entry>,
+        conflict: bool,
+        step: &mut Step,
+    ) -> Result<(), Missed> {
+        let did = if writing.is_some() {
+            Did::Replace
+        } else {
+            Did::Add
+        };
+        let saved = self.save(place, writing, conflict).await?;
+        self.enter(&Entered {
+            was: writing.map(Version::from),
+            now: Some(Version::from(reading)),
+            saved,
+            ..self.entered(place, did, conflict)
+        })?;
+        if !self.task.dry_run {
+            if writing.is_none() {
+                self.ensure(&place.bucket).await.map_err(Missed::of)?;
+            }
+            let expect = writing.map_or(Expect::Absent, |there| Expect::Same(there.etag.clone()));
+            let copied = self.ends.copy(&place.bucket, reading, &expect).await;
+            let Copied::Done(bytes) = copied.map_err(Missed::of)? else {
+                return Err(Missed::Moved);
+            };
+            let object = format!("{}/{}", place.bucket, place.key);
+            self.ends.progress.event(&Event::Copied {
+                object: &object,
+                bytes,
+            });
+            let line = self.carried(&place.bucket, reading).await;
+            step.line = Some(line.map_err(Missed::Failed)?);
+        }
+        step.overruled = conflict;
+        step.came = match did {
+            Did::Add => Came::Added,
+            _ => Came::Updated,
+        };
+        Ok(())
+    }
+
+    async fn delete(
+        &self,
+        place: &Place,
+        writing: &Entry,
+        conflict: bool,
+        step: &mut Step,
+    ) -> Result<(), Missed> {
+        if self.held_back {
+            step.came = Came::Doomed;
+            return Ok(());
+        }
+        let saved = self.save(place, Some(writing), conflict).await?;
+        self.enter(&Entered {
+            was: Some(Version::from(writing)),
+            saved,
+            ..self.entered(place, Did::Delete, conflict)
+        })?;
+        if !self.task.dry_run {
+            let expect = Expect::Same(writing.etag.clone());
+            let deleted = self.ends.target.delete(&place.bucket, &place.key, &expect);
+            deleted.await.map_err(Missed::of)?;
+            let object = format!("{}/{}", place.bucket, place.key);
+            self.ends
+                .progress
+                .event(&Event::Deleted { object: &object });
+        }
+        step.line = None;
+        step.overruled = conflict;
+        step.came = Came::Deleted;
+        Ok(())
+    }
+
+    /// Keeps a copy of a version that a decided conflict takes away.
+    async fn save(
+        &self,
+        place: &Place,
+        writing: Option<&Entry>,
+        conflict: bool,
+    ) -> Result<Option<String>, Missed> {
+        let Some(loser) = writing.filter(|_| conflict && !self.task.dry_run) else {
+            return Ok(None);
+        };
+        let run_dir = self.task.state.run_dir(self.task.run_id);
+        let saved = lost::save(&*self.ends.target, &place.bucket, loser, &run_dir).await;
+        saved.map(Some).map_err(Missed::of)
+    }
+
+    /// Makes the bucket on the written side, as the other side has it; one that exists is left
+    /// alone.
+    async fn ensure(&self, name: &BucketName) -> Result<()> {
+        let mut written = self.written.lock().await;
+        if written.contains(name) {
+            return Ok(());
+        }
+        if let Some(bucket) = self.read.get(name) {
+            self.ends.target.ensure_bucket(bucket).await?;
+        }
+        written.push(name.clone());
+        Ok(())
+    }
+
+    /// The line of an object that was just written.
+    async fn carried(&self, bucket: &BucketName, reading: &Entry) -> Result<Line> {
+        let traits = self.ends.target.traits();
+        let mut there = reading.clone();
+        if !traits.keeps_etag || !traits.keeps_last_modified {
+            let found = self.ends.target.head(bucket, &reading.key).await?;
+            // Another object than the one just written is somebody's change, seen as such next time.
+            if let Some(found) = found.filter(|found| may_be(reading, found)) {
+                there = found;
+            }
+        }
+        Ok(match self.task.rules.writes {
+            Side::Served => Line::new(bucket, reading, &there),
+            Side::Legacy => Line::new(bucket, &there, reading),
+        })
+    }
+}
+
+/// Whether what a store shows after a write can be what was written.
+fn may_be(written: &Entry, found: &Entry) -> bool {
+    written.size == found.size
+        && match (&written.etag, &found.etag) {
+            (Some(one), Some(other)) => one == other || !(one.is_md5() && other.is_md5()),
+            _ => true,
+        }
+}
+
+impl Missed {
+    fn of(error: Error) -> Self {
+        match error.kind {
+            Kind::Conflict | Kind::NotFound => Self::Moved,
+            _ => Self::Failed(error),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a reconciliation did, and what it left undecided: JSON lines beside the manifest.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use filestore_common::{BucketName, ETag, ObjectKey};
+use serde::Serialize;
+
+use super::decide::{Open, Side};
+use crate::manifest::{sync_parent, temporary, unix};
+use crate::source::Entry;
+use crate::state::rfc3339;
+use crate::{Error, Kind, Result};
+
+/// A version of an object, as far as it takes to know it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Version {
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<ETag>,
+    modified: u64,
+}
+
+impl From<&Entry> for Version {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            size: entry.size,
+            etag: entry.etag.clone(),
+            modified: unix(entry.last_modified),
+        }
+    }
+}
+
+/// What happens to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Did {
+    Add,
+    Replace,
+    Delete,
+    /// The other side's version is left out: `now` stays, `was` stays where it is.
+    Keep,
+}
+
+/// A line of the journal.
+#[derive(Debug, Serialize)]
+pub(super) struct Entered<'a> {
+    pub(super) run: &'static str,
+    pub(super) did: Did,
+    /// On this side.
+    pub(super) on: Side,
+    pub(super) bucket: &'a BucketName,
+    pub(super) key: &'a ObjectKey,
+    /// Both sides had changed.
+    pub(super) conflict: bool,
+    /// What was there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) was: Option<Version>,
+    /// What is there then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) now: Option<Version>,
+    /// Where a copy of `was` lies, below the run's directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) saved: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Dated<'a> {
+    at: String,
+    #[serde(flatten)]
+    entered: &'a Entered<'a>,
+}
+
+fn failed(path: &Path, error: impl std::fmt::Display) -> Error {
+    Error::new(
+        Kind::Other,
+        "write",
+        path.display().to_string(),
+        error.to_string(),
+    )
+}
+
+/// The journal: appended to, never rewritten, so that what a killed run did stays on record. A
+/// line is written, and flushed where something is replaced or deleted, *before* it is done.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl Journal {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(|error| failed(path, error))?;
+        }
+        let file = File::options().append(true).create(true).open(path);
+        let file = file.map_err(|error| failed(path, error))?;
+        sync_parent(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: Mutex::new(file),
+        })
+    }
+
+    /// A new one in the place of an old one: the report of a dry run.
+    pub(super) fn replace(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|error| Error {
+            kind: Kind::Usage,
+            ..failed(path, error)
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: Mutex::new(file),
+        })
+    }
+
+    pub(super) fn enter(&self, entered: &Entered<'_>) -> Result<()> {
+        let dated = Dated {
+            at: rfc3339(SystemTime::now()),
+            entered,
+        };
+        let mut line = serde_json::to_vec(&dated).map_err(|error| failed(&self.path, error))?;
+        line.push(b'\n');
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(&line)
+            .map_err(|error| failed(&self.path, error))?;
+        if entered.was.is_some() {
+            file.sync_data()
+                .map_err(|error| failed(&self.path, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The list of what is undecided, replaced as a whole by every complete run.
+#[derive(Debug)]
+pub(super) struct Undecided {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    how: Open,
+    bucket: &'a BucketName,
+    key: &'a ObjectKey,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    legacy: Option<Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served: Option<Version>,
+}
+
+impl Undecided {
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(temporary(path)).map_err(|error| failed(path, error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            out: BufWriter::new(file),
+        })
+    }
+
+    pub(super) fn add(
+        &mut self,
+        how: Open,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        sides: (Option<Version>, Option<Version>),
+    ) -> Result<()> {
+        let listed = Listed {
+            how,
+            bucket,
+            key,
+            legacy: sides.0,
+            served: sides.1,
+        };
+        serde_json::to_writer(&mut self.out, &listed).map_err(|error| failed(&self.path, error))?;
+        self.out
+            .write_all(b"\n")
+            .map_err(|error| failed(&self.path, error))
+    }
+
+    /// Gives the list its name.
+    pub(super) fn finish(self) -> Result<()> {
+        let path = self.path;
+        let file = self
+            .out
+            .into_inner()
+            .map_err(|error| failed(&path, error))?;
+        file.sync_all().map_err(|error| failed(&path, error))?;
+        std::fs::rename(temporary(&path), &path).map_err(|error| failed(&path, error))?;
+        sync_parent(&path)
+    }
+
+    /// Leaves the list of the run before.
+    pub(super) fn discard(self) {
+        drop(std::fs::remove_file(temporary(&self.path)));
+    }
+}

@@ -1,0 +1,317 @@
+//! A store in memory that is both ends at once, with conditional writes, a process that dies and a
+//! client that comes in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use filestore_common::marker::SourceIdentity;
+use filestore_common::{BucketName, ETag, ObjectInfo, ObjectKey, ObjectMeta, digest};
+use filestore_store::Space;
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio_util::sync::CancellationToken;
+
+use crate::source::{Bucket, Entry, Listed, Listing, Object, Source, Tally};
+use crate::target::{Expect, Target, Traits};
+use crate::{Error, Kind, Result};
+
+pub(super) fn bucket() -> BucketName {
+    BucketName::new("bkt").unwrap()
+}
+
+fn buckets() -> Vec<Bucket> {
+    vec![Bucket {
+        name: bucket(),
+        created: SystemTime::UNIX_EPOCH,
+        tags: Vec::new(),
+    }]
+}
+
+pub(super) fn object_name(number: u8) -> String {
+    format!("k{number}")
+}
+
+pub(super) fn etag(body: &str) -> ETag {
+    ETag::new(hex::encode(digest::md5(body.as_bytes())))
+}
+
+/// What happens to a process while it writes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Blow {
+    /// It dies before its next request after so many.
+    pub(super) killed_after: Option<u32>,
+    /// A client that comes in between.
+    pub(super) intruder: Option<Intruder>,
+}
+
+/// A client puts (or, without a body, deletes) a key before the request after so many.
+#[derive(Debug, Clone)]
+pub(super) struct Intruder {
+    pub(super) after: u32,
+    pub(super) key: String,
+    pub(super) body: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    objects: BTreeMap<String, (String, SystemTime)>,
+    /// Seconds.
+    clock: u64,
+    requests: u32,
+    blow: Blow,
+    intrusions: u32,
+    dead: CancellationToken,
+}
+
+#[derive(Debug)]
+pub(super) struct Store {
+    inner: Mutex<Inner>,
+    keeps_times: bool,
+}
+
+impl Inner {
+    fn now(&mut self) -> SystemTime {
+        // Some writes fall into one second.
+        self.clock += u64::from(self.objects.len().is_multiple_of(2));
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + self.clock)
+    }
+
+    fn put(&mut self, key: &str, body: &str, modified: Option<SystemTime>) -> SystemTime {
+        let now = self.now();
+        let modified = modified.unwrap_or(now);
+        self.objects.insert(key.into(), (body.into(), modified));
+        modified
+    }
+
+    /// Before a request of the process.
+    fn request(&mut self) -> Result<()> {
+        self.requests += 1;
+        let requests = self.requests;
+        let due = self.blow.intruder.take_if(|one| one.after < requests);
+        if let Some(Intruder { key, body, .. }) = due {
+            self.intrusions += 1;
+            match body {
+                Some(body) => drop(self.put(&key, &body, None)),
+                None => drop(self.objects.remove(&key)),
+            }
+        }
+        if self
+            .blow
+            .killed_after
+            .is_some_and(|after| after < self.requests)
+        {
+            self.dead.cancel();
+        }
+        if self.dead.is_cancelled() {
+            return Err(Error::new(Kind::Interrupted, "put", "anything", "killed"));
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    pub(super) fn new(keeps_times: bool) -> Self {
+        Self {
+            inner: Mutex::default(),
+            keeps_times,
+        }
+    }
+
+    pub(super) fn expect(&self, blow: Blow, dead: CancellationToken) {
+        let mut inner = self.held();
+        inner.requests = 0;
+        inner.blow = blow;
+        inner.dead = dead;
+    }
+
+    pub(super) fn intrusions(&self) -> u32 {
+        self.held().intrusions
+    }
+
+    pub(super) fn put(&self, key: &str, body: &str, modified: Option<SystemTime>) -> SystemTime {
+        self.held().put(key, body, modified)
+    }
+
+    pub(super) fn remove(&self, key: &str) {
+        self.held().objects.remove(key);
+    }
+
+    pub(super) fn map(&self) -> BTreeMap<String, String> {
+        let inner = self.held();
+        let held = inner.objects.iter();
+        held.map(|(key, (body, _))| (key.clone(), body.clone()))
+            .collect()
+    }
+
+    pub(super) fn bodies(&self) -> BTreeSet<(String, String)> {
+        self.map().into_iter().collect()
+    }
+
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let inner = self.held();
+        inner
+            .objects
+            .iter()
+            .map(|(key, (body, modified))| Entry {
+                key: ObjectKey::new(key.as_str()).unwrap(),
+                size: body.len() as u64,
+                etag: Some(etag(body)),
+                last_modified: *modified,
+                meta: None,
+                hidden: false,
+            })
+            .collect()
+    }
+
+    fn entry(&self, key: &ObjectKey) -> Option<Entry> {
+        self.entries().into_iter().find(|entry| entry.key == *key)
+    }
+
+    fn list(&self) -> Listing {
+        let items: Vec<_> = self
+            .entries()
+            .into_iter()
+            .map(|entry| Ok(Listed::Object(entry)))
+            .collect();
+        stream::iter(items).boxed()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, key: &ObjectKey) -> Result<Object> {
+        let inner = self.held();
+        let Some((body, modified)) = inner.objects.get(key.as_str()) else {
+            return Err(Error::new(
+                Kind::NotFound,
+                "get",
+                key.as_str(),
+                "no such key",
+            ));
+        };
+        Ok(Object {
+            info: ObjectInfo {
+                size: body.len() as u64,
+                last_modified: *modified,
+                meta: ObjectMeta::new(etag(body)),
+            },
+            body: stream::iter([Ok(Bytes::from(body.clone()))]).boxed(),
+        })
+    }
+
+    fn admits(inner: &Inner, key: &ObjectKey, expect: &Expect) -> bool {
+        let held = inner.objects.get(key.as_str()).map(|(body, _)| etag(body));
+        match expect {
+            Expect::Any => true,
+            Expect::Absent => held.is_none(),
+            Expect::Same(wanted) => held.is_some() && (wanted.is_none() || held == *wanted),
+        }
+    }
+}
+
+#[async_trait]
+impl Source for Store {
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+    async fn identity(&self) -> Result<SourceIdentity> {
+        unreachable!("not asked")
+    }
+    async fn buckets(&self) -> Result<Vec<Bucket>> {
+        Ok(buckets())
+    }
+    fn list(&self, _bucket: &BucketName) -> Listing {
+        self.list()
+    }
+    async fn survey(&self, _bucket: &BucketName) -> Result<Tally> {
+        Ok(Tally::default())
+    }
+    async fn open(&self, _bucket: &BucketName, entry: &Entry) -> Result<Object> {
+        self.open(&entry.key)
+    }
+    async fn head(&self, _bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
+        Ok(self.entry(key))
+    }
+}
+
+#[async_trait]
+impl Target for Store {
+    fn traits(&self) -> Traits {
+        Traits {
+            kind: "memory",
+            location: "memory".into(),
+            keeps_etag: true,
+            keeps_last_modified: self.keeps_times,
+        }
+    }
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+    async fn buckets(&self) -> Result<Vec<Bucket>> {
+        Ok(buckets())
+    }
+    async fn ensure_bucket(&self, _bucket: &Bucket) -> Result<()> {
+        Ok(())
+    }
+    fn list(&self, _bucket: &BucketName) -> Listing {
+        self.list()
+    }
+    async fn head(&self, _bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
+        self.held().request()?;
+        Ok(self.entry(key))
+    }
+    async fn put(
+        &self,
+        _bucket: &BucketName,
+        key: &ObjectKey,
+        object: Object,
+        expect: &Expect,
+    ) -> Result<()> {
+        let chunks: Vec<Bytes> = object.body.try_collect().await?;
+        let body = String::from_utf8_lossy(&chunks.concat()).into_owned();
+        let mut inner = self.held();
+        inner.request()?;
+        if !Self::admits(&inner, key, expect) {
+            return Err(Error::new(
+                Kind::Conflict,
+                "put",
+                key.as_str(),
+                "another one",
+            ));
+        }
+        let modified = self.keeps_times.then_some(object.info.last_modified);
+        inner.put(key.as_str(), &body, modified);
+        Ok(())
+    }
+    async fn delete(&self, _bucket: &BucketName, key: &ObjectKey, expect: &Expect) -> Result<()> {
+        let mut inner = self.held();
+        inner.request()?;
+        if !Self::admits(&inner, key, expect) {
+            return Err(Error::new(
+                Kind::Conflict,
+                "delete",
+                key.as_str(),
+                "another one",
+            ));
+        }
+        inner.objects.remove(key.as_str());
+        Ok(())
+    }
+    async fn open(&self, _bucket: &BucketName, key: &ObjectKey) -> Result<Object> {
+        self.held().request()?;
+        self.open(key)
+    }
+    async fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+    async fn space(&self) -> Result<Option<Space>> {
+        Ok(None)
+    }
+    fn state_dir(&self) -> Option<PathBuf> {
+        None
+    }
+}

@@ -1,0 +1,171 @@
+//! `run --again`: a store that was rolled back is taken over again. The target holds what the run
+//! before carried and what its clients wrote, so both sides are brought together key by key
+//! instead of making one equal to the other.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use filestore_common::marker::{Marker, MarkerState};
+
+use super::held::{lock, record, until_done};
+use super::text::reconciled;
+use super::{Ending, Outcome, within};
+use crate::connect::{self, Presence};
+use crate::plan::loss_names;
+use crate::reconcile::{Deletes, Rules, Side, Task};
+use crate::s3::Patience;
+use crate::session::{Session, phase};
+use crate::source::Source;
+use crate::state::{State, new_marker, rfc3339};
+use crate::{Endpoint, Error, ExitCode, Kind, Phase, Result, RunOptions, guard, manifest};
+
+/// Waits for the source first.
+pub(super) async fn run(
+    options: &RunOptions,
+    from: &Endpoint,
+    marker: Marker,
+    patience: &Patience,
+) -> Result<Outcome> {
+    phase(&*patience.progress, Phase::Connect, None, None);
+    let (absent_after, patient) = (options.absent_after, options.wait_for_credentials);
+    match connect::wait_for_source(from, patience, absent_after, patient).await? {
+        Presence::Present(source) => self::from(options, source, marker, patience).await,
+        Presence::Absent(why) => {
+            let problem = format!("the store to take over again does not exist ({why})");
+            Err(
+                Error::new(Kind::Absent, "open", marker.source.location, problem)
+                    .with_cure("bring it back, or mount its volume"),
+            )
+        }
+    }
+}
+
+/// Takes over from a source that is open already.
+pub(super) async fn from(
+    options: &RunOptions,
+    source: Arc<dyn Source>,
+    marker: Marker,
+    patience: &Patience,
+) -> Result<Outcome> {
+    let session = Session::open(options, source, true, patience).await?;
+    within(session, async |session| {
+        guard::require_source(&marker.source, &session.identity)?;
+        guard::prove_different(&session.ends, &options.to.location).await?;
+        let Some(state) = session.state.clone() else {
+            let target = options.to.location.to_string();
+            return Err(
+                Error::new(Kind::Usage, "migrate to", target, "has no state")
+                    .with_cure("give the directory of marker and manifest with --state-dir"),
+            );
+        };
+        let _lock = lock(&state, "migrate to")?;
+        let over = matches!(
+            marker.state,
+            MarkerState::RollingBack | MarkerState::RolledBack
+        );
+        let marker = if over {
+            begin(session, &state, &marker)?
+        } else {
+            marker
+        };
+        take_over(session, &state, marker).await
+    })
+    .await
+}
+
+/// The new run begins with the manifest of the old one.
+fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
+    let now = rfc3339(SystemTime::now()).replace([':', '-'], "");
+    let given = session.options.run_id.clone();
+    let run_id = given.unwrap_or_else(|| format!("run-{now}"));
+    if run_id == old.run_id {
+        let problem = "is the id of the run that was rolled back";
+        return Err(
+            Error::new(Kind::Refused, "take over again as", run_id, problem)
+                .with_cure("give another one with --id"),
+        );
+    }
+    manifest::copy(&state.manifest(&old.run_id), &state.manifest(&run_id))?;
+    let mut marker = new_marker(&run_id, session.identity.clone());
+    marker.follows = Some(old.run_id.clone());
+    state.set_marker(&mut marker)?;
+    Ok(marker)
+}
+
+async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> Result<Outcome> {
+    let options = session.options;
+    let run_id = marker.run_id.clone();
+    let task = Task {
+        command: "run --again",
+        state,
+        run_id: &run_id,
+        rules: Rules {
+            writes: Side::Served,
+            prefer: options.prefer,
+            deletes: Deletes::Apply,
+        },
+        keeps_times: session.ends.target.traits().keeps_last_modified,
+        list_target: true,
+        dry_run: false,
+        report: None,
+        deadline: None,
+        max_delete: options.max_delete,
+    };
+    let still = session.ends.source.still().await?;
+    let found = until_done(&session.ends, &task, Phase::Merge, |found| {
+        record(state, &mut marker, found)
+    });
+    let Some(found) = found.await? else {
+        return Err(moving(session));
+    };
+    let mut exit = found.exit();
+    if exit == ExitCode::Ok && session.ends.source.still().await? != still {
+        return Err(moving(session));
+    }
+    let mut summary = reconciled(&found, state, &run_id, false);
+    let losses = found.tally.losses();
+    if losses > 0 && !options.accepts(&found.tally) {
+        let hash = found.tally.hash();
+        let names = loss_names(&found.tally.clone().into_marker());
+        summary.extend([
+            "not carried: ",
+            &names,
+            "; go on without them by --accept ",
+            &hash,
+            ", or whatever they are by --accept-loss\n",
+        ]);
+        exit = ExitCode::Failures;
+    }
+    if found.conflicts > 0 {
+        summary.push_str("decide with --prefer newest, source or target\n");
+    }
+    let mut ending = Ending::Incomplete;
+    if exit == ExitCode::Ok {
+        ending = Ending::Migrated;
+        marker.carried.buckets = session.identity.buckets.len() as u64;
+        marker.not_carried = found.tally.clone().into_marker();
+        let left = !marker.not_carried.is_empty();
+        marker.not_carried_hash = left.then(|| found.tally.hash());
+        marker.accepted_by = left.then(|| options.acceptance()).flatten();
+        marker.source = session.identity.clone();
+        marker.state = MarkerState::Verified;
+        if options.cutover {
+            marker.state = MarkerState::Cutover;
+            marker.cutover_at = Some(rfc3339(SystemTime::now()));
+        }
+        state.set_marker(&mut marker)?;
+        summary.push_str("verified; taken over again, what clients wrote to either side is kept\n");
+    }
+    Ok(Outcome {
+        exit,
+        ending,
+        marker: Some(marker),
+        summary,
+    })
+}
+
+fn moving(session: &Session<'_>) -> Error {
+    let location = session.identity.location.clone();
+    let problem = "changed during the final pass: somebody writes to it";
+    Error::new(Kind::Refused, "read", location, problem).with_cure("stop its writers first")
+}

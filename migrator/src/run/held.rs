@@ -1,0 +1,151 @@
+//! The state of a handed-over target: held by one program at a time, and written after each step.
+
+use std::fs::File;
+
+use filestore_common::marker::{Marker, MarkerState};
+
+use crate::copy::Ends;
+use crate::reconcile::{Found, Task, reconcile};
+use crate::session::phase;
+use crate::state::State;
+use crate::{Endpoint, Error, ExitCode, Kind, Location, Phase, Result};
+
+/// Rounds before stores that keep changing are given up.
+const ROUNDS: u32 = 3;
+
+/// Marker and state of a target that was handed over, locked against other programs.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) state: State,
+    pub(super) marker: Marker,
+    _lock: File,
+}
+
+/// Where the state of a served store lies.
+pub(super) fn state_beside(served: &Endpoint, given: Option<&std::path::PathBuf>) -> Result<State> {
+    match (given, &served.location) {
+        (Some(directory), _) => Ok(State::new(directory.clone())),
+        (None, Location::Volume(path)) => Ok(State::new(path.join(".filestore"))),
+        (None, location) => Err(Error::new(
+            Kind::Usage,
+            "open the migration of",
+            location.to_string(),
+            "an S3 endpoint keeps no marker",
+        )
+        .with_cure(
+            "give the directory of marker and manifest with --state-dir: the one that the \
+             migration was given, or `.filestore` of the volume",
+        )),
+    }
+}
+
+/// Opens the migration of a store that was handed over.
+///
+/// # Errors
+/// [`Kind::Refused`] when none was, or when there is nothing to compare with.
+pub(super) fn hold(state: State, what: &'static str) -> Result<Held> {
+    let place = state.directory().display().to_string();
+    let refuse = |problem: &str| Error::new(Kind::Refused, what, place.clone(), problem);
+    let marker = state
+        .marker()?
+        .ok_or_else(|| refuse("no migration was begun here"))?;
+    match marker.state {
+        MarkerState::Copying | MarkerState::Verified => {
+            return Err(refuse("was not handed over to clients yet")
+                .with_cure("until then `filestore migrate run` makes it equal to the source"));
+        }
+        MarkerState::Cutover | MarkerState::RollingBack | MarkerState::RolledBack => {}
+    }
+    match marker.source.kind.as_str() {
+        "adopted" => {
+            return Err(refuse(
+                "was migrated by an earlier chart, which left no manifest to compare with",
+            ));
+        }
+        "none" => return Err(refuse("there was no legacy store")),
+        _ => {}
+    }
+    let lock = lock(&state, what)?;
+    Ok(Held {
+        state,
+        marker,
+        _lock: lock,
+    })
+}
+
+/// Two programs on one state would lose each other's manifest.
+pub(super) fn lock(state: &State, what: &'static str) -> Result<File> {
+    let path = state.directory().join("reconcile.lock");
+    let failed =
+        |problem: String| Error::new(Kind::Refused, what, path.display().to_string(), problem);
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(|error| failed(error.to_string()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(failed("another merge or reverse is at work".into()))
+        }
+        Err(std::fs::TryLockError::Error(error)) => Err(failed(error.to_string())),
+    }
+}
+
+impl Held {
+    /// Records what a reconciliation found.
+    pub(super) fn record(&mut self, found: &Found) -> Result<()> {
+        record(&self.state, &mut self.marker, found)
+    }
+
+    /// Moves the marker on.
+    pub(super) fn enter(&mut self, state: MarkerState) -> Result<()> {
+        self.marker.state = state;
+        self.state.set_marker(&mut self.marker)
+    }
+}
+
+/// Digest, counts and divergence go into the marker.
+pub(super) fn record(state: &State, marker: &mut Marker, found: &Found) -> Result<()> {
+    if let Some((digest, counts)) = &found.manifest {
+        marker.digest = Some(digest.clone());
+        marker.carried.objects = counts.objects;
+        marker.carried.bytes = counts.bytes;
+    }
+    marker.diverged = found.diverged();
+    state.set_marker(marker)
+}
+
+/// Reconciles until a look at both stores finds nothing more to do; `None` when they keep changing.
+/// Ends early with what is undecided or failed.
+pub(super) async fn until_done(
+    ends: &Ends,
+    task: &Task<'_>,
+    step: Phase,
+    mut record: impl FnMut(&Found) -> Result<()>,
+) -> Result<Option<Found>> {
+    let mut total: Option<Found> = None;
+    for _ in 0..ROUNDS {
+        phase(&*ends.progress, step, None, None);
+        let mut found = reconcile(ends, task).await?;
+        record(&found)?;
+        if let Some(earlier) = &total {
+            found.add(earlier);
+        }
+        if found.exit() != ExitCode::Ok {
+            return Ok(Some(found));
+        }
+        phase(&*ends.progress, Phase::Verify, Some(found.objects), None);
+        let look = Task {
+            dry_run: true,
+            report: None,
+            ..task.clone()
+        };
+        let rest = reconcile(ends, &look).await?;
+        if !rest.changed() && rest.exit() == ExitCode::Ok {
+            return Ok(Some(found));
+        }
+        total = Some(found);
+    }
+    Ok(None)
+}

@@ -1,0 +1,184 @@
+//! `reverse`: what changed on the served store after cut-over goes back to the legacy store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use filestore_common::marker::{MarkerState, SourceIdentity};
+use tokio_util::sync::CancellationToken;
+
+use super::held::{Held, hold, state_beside, until_done};
+use super::text::reconciled;
+use super::{Ending, Outcome, configured, within};
+use crate::reconcile::{Deletes, Rules, Side, Task, reconcile};
+use crate::s3::Patience;
+use crate::session::{Session, patience, phase};
+use crate::source::Source;
+use crate::source::volume::VolumeSource;
+use crate::target::Target as _;
+use crate::target::s3::S3Target;
+use crate::{
+    Endpoint, Error, ExitCode, Kind, Location, Phase, Progress, Result, RunOptions, connect, guard,
+};
+
+/// What `reverse` may do, beside [`RunOptions::prefer`].
+#[derive(Debug, Clone)]
+pub struct ReverseOptions {
+    /// The clients are gone from the served store: take the rest back, verify, and mark the
+    /// migration as rolled back.
+    pub complete: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Where a dry run lists it, as JSON lines.
+    pub report: Option<PathBuf>,
+}
+
+/// Takes changes back: [`RunOptions::from`] is the served store, [`RunOptions::to`] the legacy one.
+///
+/// # Errors
+/// [`Error`] when it could not run to its end; a rerun resumes.
+pub async fn reverse(
+    options: &RunOptions,
+    how: &ReverseOptions,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> Result<Outcome> {
+    let served = configured(options)?;
+    let mut held = hold(
+        state_beside(served, options.state_dir.as_ref())?,
+        "take back from",
+    )?;
+    if held.marker.state == MarkerState::RolledBack {
+        let summary = format!(
+            "rolled back at {}; nothing to do, the legacy store belongs to its clients",
+            held.marker.updated_at
+        );
+        return Ok(outcome(ExitCode::Ok, Ending::RolledBack, &held, summary));
+    }
+    let patience = patience(options, &progress, &cancel);
+    let legacy = legacy(&options.to, &held.marker.source, &patience).await?;
+    let (source, keeps_times) = open_served(served, how, &patience).await?;
+    let target = connect::target(&options.to, &options.owner, !how.dry_run, &patience).await?;
+    let mut session = Session::with_ends(options, source.clone(), target, legacy, &patience)?;
+    // Whatever it may hide from its listings, the old store is asked to take everything.
+    session.ends.source = source;
+    within(session, async |session| {
+        if !how.dry_run {
+            guard::prove_different(&session.ends, &options.to.location).await?;
+        }
+        phase(&*progress, Phase::Reverse, None, None);
+        let run_id = held.marker.run_id.clone();
+        let state = held.state.clone();
+        let task = Task {
+            command: "reverse",
+            state: &state,
+            run_id: &run_id,
+            rules: Rules {
+                writes: Side::Legacy,
+                prefer: options.prefer,
+                deletes: Deletes::Apply,
+            },
+            keeps_times,
+            list_target: true,
+            dry_run: how.dry_run,
+            report: how.report.as_deref(),
+            deadline: None,
+            max_delete: options.max_delete,
+        };
+        if how.complete && !how.dry_run {
+            held.enter(MarkerState::RollingBack)?;
+        }
+        let found = if how.complete && !how.dry_run {
+            let found = until_done(&session.ends, &task, Phase::Reverse, |found| held.record(found));
+            found.await?.ok_or_else(|| {
+                let served = served.location.to_string();
+                let problem = "keeps changing: its clients are still at work";
+                Error::new(Kind::Refused, "take back from", served, problem)
+                    .with_cure("lead them away from it first, then run this again")
+            })?
+        } else {
+            let found = reconcile(&session.ends, &task).await?;
+            if !how.dry_run {
+                held.record(&found)?;
+            }
+            found
+        };
+        let mut exit = found.exit();
+        if exit == ExitCode::Ok && found.tally.losses() > 0 && !options.accepts(&found.tally) {
+            exit = ExitCode::Failures;
+        }
+        let mut summary = reconciled(&found, &state, &run_id, how.dry_run);
+        if found.conflicts > 0 {
+            summary.push_str("decide with --prefer newest, source (the served store) or target (the legacy store)\n");
+        }
+        let mut ending = Ending::Reversed;
+        if how.complete && !how.dry_run && exit == ExitCode::Ok {
+            held.enter(MarkerState::RolledBack)?;
+            ending = Ending::RolledBack;
+            summary.push_str("verified; rolled back: the legacy store has everything and may serve again\n");
+        }
+        Ok(outcome(exit, ending, &held, summary))
+    })
+    .await
+}
+
+fn outcome(exit: ExitCode, ending: Ending, held: &Held, summary: String) -> Outcome {
+    Outcome {
+        exit,
+        ending,
+        marker: Some(held.marker.clone()),
+        summary,
+    }
+}
+
+/// Which store `--to` is: it must be the one that was taken over.
+async fn legacy(
+    to: &Endpoint,
+    expected: &SourceIdentity,
+    patience: &Patience,
+) -> Result<SourceIdentity> {
+    if let Location::MinioDrive(path) = &to.location {
+        let object = path.display().to_string();
+        return Err(Error::new(
+            Kind::Usage,
+            "write to",
+            object,
+            "a MinIO drive is only read",
+        )
+        .with_cure("start that MinIO and give its URL"));
+    }
+    let identity = connect::source(to, patience).await?.identity().await?;
+    guard::require_source(expected, &identity)?;
+    Ok(identity)
+}
+
+/// The served store, and whether it keeps the legacy store's times. With `complete` a volume is
+/// held alone: no gateway may be at work on it.
+async fn open_served(
+    served: &Endpoint,
+    how: &ReverseOptions,
+    patience: &Patience,
+) -> Result<(Arc<dyn Source>, bool)> {
+    match &served.location {
+        Location::Volume(path) if how.complete && !how.dry_run => {
+            Ok((exclusively(path).await?, true))
+        }
+        Location::Http { .. } => {
+            let source = connect::source(served, patience).await?;
+            let looked = S3Target::connect(served, patience.clone()).await?;
+            Ok((source, looked.traits().keeps_last_modified))
+        }
+        _ => Ok((connect::source(served, patience).await?, true)),
+    }
+}
+
+async fn exclusively(path: &Path) -> Result<Arc<dyn Source>> {
+    let source = VolumeSource::alone(path).await.map_err(|error| {
+        let cure = "stop the gateway first; without --complete it may serve meanwhile";
+        if error.kind == Kind::Refused {
+            error.with_cure(cure)
+        } else {
+            error
+        }
+    })?;
+    Ok(Arc::new(source))
+}
