@@ -1,14 +1,10 @@
 """What `migrate plan` says before anything is copied: found on real servers, and true of the copy that follows."""
 
 import base64
-import http.client
-import http.server
 import json
 import os
 import subprocess
-import threading
 import time
-from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 
 import pytest
@@ -16,8 +12,8 @@ from minio import MinioAdmin
 from minio.credentials import StaticProvider
 
 from harness.cli import marker, migrate
+from harness.proxy import Proxy
 from harness.s3 import boto, keys, pattern
-from harness.servers import Server
 
 POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": ["*"]}, "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::settings/*"]}]}
 
@@ -208,55 +204,12 @@ def test_long_segments_are_told_before_a_copy(fleet):
     assert found["losses"] == 0 and found["apart"]["count"] == 1
 
 
-class Proxy(Server):
-    """In front of a server, with a clock that is wrong by some seconds."""
-
-    def __init__(self, server: Server, skew: int):
-        super().__init__(server.directory)
-        self.access, self.secret = server.access, server.secret
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def forward(self):
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                upstream = http.client.HTTPConnection(server.host)
-                upstream.request(self.command, self.path, body, dict(self.headers))
-                answer = upstream.getresponse()
-                data = answer.read()
-                self.send_response_only(answer.status)
-                for name, value in answer.getheaders():
-                    if name.lower() == "date":
-                        value = formatdate(parsedate_to_datetime(value).timestamp() + skew, usegmt=True)
-                    if name.lower() not in ("transfer-encoding", "content-length", "connection"):
-                        self.send_header(name, value)
-                self.send_header("content-length", answer.getheader("content-length") or str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward
-
-            def log_message(self, *_):
-                pass
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.http.server_port
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-
-    def stop(self):
-        self.http.shutdown()
-        self.http.server_close()
-
-
 def test_both_sides_say_who_and_when_they_are(fleet):
     minio = fleet.minio(MINIO_SITE_REGION="eu-paris-1")
     minio.region = "eu-paris-1"
     boto(minio).create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": "eu-paris-1"})
-    late = Proxy(minio, -400)
-    try:
+    with Proxy(minio, skew=-400) as late:
         found = plan(late, fleet.gateway())
-    finally:
-        late.stop()
     source, target = found["sourceAbout"], found["targetAbout"]
     assert (source["server"], source["region"]) == ("MinIO", "eu-paris-1")
     assert -402 <= source["clockSkewSeconds"] <= -398

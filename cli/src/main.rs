@@ -8,6 +8,7 @@ mod exit;
 mod gateway;
 mod migrate;
 mod progress;
+mod reference;
 mod up;
 mod volume;
 
@@ -44,6 +45,9 @@ enum Command {
     Volume(volume::Args),
     /// Print the CustomResourceDefinition of the Filestore resource.
     Crd(crd::Args),
+    /// Bring the generated parts of a page of the reference up to date.
+    #[command(hide = true)]
+    Reference(reference::Args),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(*args),
         Command::Volume(args) => volume::run(&args),
         Command::Crd(args) => crd::run(&args),
+        Command::Reference(args) => reference::run(&args),
     };
     result.unwrap_or_else(|error| {
         // Nowhere is left to report to when standard error is closed.

@@ -1,14 +1,17 @@
 //! `filestore migrate`: take a legacy S3 store over.
 
+mod admin;
 mod options;
 mod output;
 mod reconcile;
+mod show;
 mod sides;
+mod summary;
 
 use std::path::PathBuf;
 use std::process::ExitCode as ProcessExit;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
@@ -16,11 +19,15 @@ use filestore_migrator::verify::Mode;
 use filestore_migrator::{ExitCode, Outcome, Progress, RunOptions, run as engine};
 use tokio_util::sync::CancellationToken;
 
-use crate::progress::Shown;
+use crate::exit;
+use crate::progress::{Shown, Style};
+use summary::{End, SummaryFile};
 
 /// Command line of `filestore migrate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    show: show::Show,
     #[command(subcommand)]
     command: Command,
 }
@@ -46,6 +53,9 @@ enum Command {
         sides: sides::Sides,
         #[command(flatten)]
         tuning: options::Tuning,
+        /// Write a JSON line for every object that is copied, deleted or fails.
+        #[arg(long, value_name = "FILE")]
+        report: Option<PathBuf>,
     },
     /// Make the target equal to the source, writers stopped: copy, delete, verify, mark.
     Final {
@@ -59,6 +69,9 @@ enum Command {
         /// Mark the target as handed over to its clients.
         #[arg(long)]
         cutover: bool,
+        /// Write a JSON line for every object that is copied, deleted or fails.
+        #[arg(long, value_name = "FILE")]
+        report: Option<PathBuf>,
     },
     /// Compare both sides key by key.
     Verify {
@@ -88,6 +101,9 @@ enum Command {
         /// End with the marker `verified`; somebody else hands the target over.
         #[arg(long)]
         no_cutover: bool,
+        /// Write a JSON line for every object that is copied, deleted or fails.
+        #[arg(long, value_name = "FILE")]
+        report: Option<PathBuf>,
         /// A store that was rolled back is taken over again; writes to either side are kept. Goes
         /// with a new `--id`.
         #[arg(long, env = "FILESTORE_AGAIN")]
@@ -109,6 +125,21 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+impl Command {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Plan { .. } => "plan",
+            Self::Copy { .. } => "copy",
+            Self::Final { .. } => "final",
+            Self::Verify { .. } => "verify",
+            Self::Run { .. } => "run",
+            Self::Merge(_) => "merge",
+            Self::Reverse(_) => "reverse",
+            Self::Status { .. } => "status",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -138,6 +169,7 @@ pub(crate) fn run_options(args: Args) -> anyhow::Result<RunOptions> {
         tuning,
         verify,
         no_cutover,
+        report: _,
         again,
         prefer,
     } = args.command
@@ -155,20 +187,50 @@ pub(crate) fn run_options(args: Args) -> anyhow::Result<RunOptions> {
 
 /// Runs the subcommand to its end.
 pub(crate) fn run(args: Args) -> anyhow::Result<ProcessExit> {
+    let Args { show, command } = args;
+    let began = SystemTime::now();
+    let summary_file = show
+        .summary_file
+        .as_deref()
+        .map(SummaryFile::open)
+        .transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("start the runtime")?;
-    let shown = Arc::new(Shown::new());
+    let shown = Arc::new(Shown::with(show.progress));
+    let name = command.name();
     let result = runtime.block_on(async {
+        if let Some(address) = show.admin_addr {
+            admin::serve(address, &shown)?;
+        }
         let cancel = cancelled_by_signal()?;
-        let result = dispatch(args.command, shown.clone(), cancel).await;
-        shown.finish();
-        result
+        dispatch(command, &shown, cancel).await
     });
+    let result = shown.finish().context("write the report").and(result);
+    let outcome = shown.outcome();
+    let end = End {
+        command: name,
+        began,
+        exit: result.as_ref().map_or_else(exit::of, |exit| *exit),
+        error: result.as_ref().err().map(|error| format!("{error:#}")),
+        outcome: outcome.as_ref(),
+        seen: &shown.snapshot(),
+    };
+    let summary = summary::summary(&end);
+    if show.progress == Style::Json {
+        output::event(&serde_json::json!({"event": "summary", "summary": &summary}));
+    }
+    if let Some(file) = summary_file {
+        file.write(&summary)?;
+    }
     // A blocked read of a dead mount must not hold the exit back.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    Ok(ProcessExit::from(result?.code()))
+    match result {
+        // The reader of JSON was told already, in JSON.
+        Err(_) if show.progress == Style::Json => Ok(ProcessExit::from(end.exit.code())),
+        result => Ok(ProcessExit::from(result?.code())),
+    }
 }
 
 fn cancelled_by_signal() -> anyhow::Result<CancellationToken> {
@@ -191,9 +253,10 @@ fn cancelled_by_signal() -> anyhow::Result<CancellationToken> {
 
 async fn dispatch(
     command: Command,
-    progress: Arc<dyn Progress>,
+    shown: &Arc<Shown>,
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
+    let progress: Arc<dyn Progress> = shown.clone();
     match command {
         Command::Plan {
             sides,
@@ -205,29 +268,33 @@ async fn dispatch(
                 measure: Duration::from_secs(measure),
                 ..tuning.apply(sides.options()?)
             };
-            let plan = engine::plan(&options, progress, cancel).await?;
-            if json {
-                output::json(&plan)?;
-            } else {
-                output::text(&plan.to_string())?;
-            }
-            Ok(plan.exit())
+            plan(&options, json, progress, cancel).await
         }
-        Command::Copy { sides, tuning } => {
+        Command::Copy {
+            sides,
+            tuning,
+            report,
+        } => {
+            shown.report_to(report.as_deref())?;
             let options = tuning.apply(sides.options()?);
-            ended(&engine::copy(&options, progress, cancel).await?)
+            ended(shown, &engine::copy(&options, progress, cancel).await?)
         }
         Command::Final {
             sides,
             tuning,
             verify,
             cutover,
+            report,
         } => {
+            shown.report_to(report.as_deref())?;
             let options = RunOptions {
                 cutover,
                 ..tuning.apply(sides.options()?)
             };
-            ended(&engine::finish(&options, verify.into(), progress, cancel).await?)
+            ended(
+                shown,
+                &engine::finish(&options, verify.into(), progress, cancel).await?,
+            )
         }
         Command::Verify {
             sides,
@@ -248,11 +315,15 @@ async fn dispatch(
             Ok(exit)
         }
         command @ Command::Run { .. } => {
-            let options = run_options(Args { command })?;
-            ended(&engine::run(&options, progress, cancel).await?)
+            if let Command::Run { report, .. } = &command {
+                shown.report_to(report.as_deref())?;
+            }
+            let show = show::Show::default();
+            let options = run_options(Args { show, command })?;
+            ended(shown, &engine::run(&options, progress, cancel).await?)
         }
-        Command::Merge(merge) => merge.run(progress, cancel).await,
-        Command::Reverse(reverse) => reverse.run(progress, cancel).await,
+        Command::Merge(merge) => ended(shown, &merge.run(progress, cancel).await?),
+        Command::Reverse(reverse) => ended(shown, &reverse.run(progress, cancel).await?),
         Command::Status { to, json } => {
             let status = engine::status(&to.options()?)?;
             if json {
@@ -265,7 +336,23 @@ async fn dispatch(
     }
 }
 
-fn ended(outcome: &Outcome) -> anyhow::Result<ExitCode> {
+async fn plan(
+    options: &RunOptions,
+    json: bool,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    let plan = engine::plan(options, progress, cancel).await?;
+    if json {
+        output::json(&plan)?;
+    } else {
+        output::text(&plan.to_string())?;
+    }
+    Ok(plan.exit())
+}
+
+fn ended(shown: &Shown, outcome: &Outcome) -> anyhow::Result<ExitCode> {
+    shown.ended(outcome);
     output::text(&outcome.summary)?;
     Ok(outcome.exit)
 }

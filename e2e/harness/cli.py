@@ -4,18 +4,18 @@ import json
 import subprocess
 from pathlib import Path
 
-from harness.servers import Server, binary, clean_environment
+from harness.servers import binary, clean_environment
 
 
 def source_of(where) -> tuple[str, dict[str, str]]:
     """`--from` and the environment that goes with it, for a server, the drive of a stopped one, or `volume:PATH`."""
-    if isinstance(where, Server):
+    if hasattr(where, "endpoint"):
         return where.endpoint, {"FILESTORE_FROM_ACCESS_KEY": where.access, "FILESTORE_FROM_SECRET_KEY": where.secret}
     return str(where) if str(where).startswith("volume:") else f"minio-drive:{where}", {}
 
 
 def target_of(where) -> tuple[str, dict[str, str]]:
-    if isinstance(where, Server):
+    if hasattr(where, "endpoint"):
         return where.endpoint, {"FILESTORE_TO_ACCESS_KEY": where.access, "FILESTORE_TO_SECRET_KEY": where.secret}
     return f"volume:{where}", {}
 

@@ -18,6 +18,7 @@ mod ingest;
 mod io;
 mod metrics;
 mod operations;
+pub mod pages;
 mod s3;
 mod server;
 

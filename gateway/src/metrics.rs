@@ -13,8 +13,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Media type of [`Metrics::encode`]'s text (OpenMetrics 1.0, which Prometheus asks for).
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Media type of [`Metrics::encode`]'s text.
+pub(crate) const CONTENT_TYPE: &str = crate::pages::OPEN_METRICS;
 
 /// Upper bounds in seconds: small operations take tens of microseconds, large bodies minutes.
 const DURATION_BUCKETS: [f64; 16] = [

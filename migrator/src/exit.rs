@@ -53,14 +53,36 @@ impl ExitCode {
         match self {
             Self::Ok => "done; nothing is missing",
             Self::Failures => "some objects could not be carried; the report names them",
-            Self::Usage => "command line or environment is wrong",
+            Self::Usage => "command line, environment or manifest is wrong",
             Self::Differences => "source and target differ",
-            Self::Retryable => "source or target did not answer; run again later",
-            Self::Refused => "a guard refused; the text says which and why",
+            Self::Retryable => "something did not answer or is taken; run again later",
+            Self::Refused => "a guard refused; nothing was changed by the refused step",
             Self::Auth => "credentials were not accepted",
             Self::Changed => "objects kept changing while they were copied",
             Self::Conflicts => "source and target both changed since the migration",
             Self::Interrupted => "stopped by a signal; a rerun resumes",
+        }
+    }
+
+    /// When it happens, for people.
+    pub fn example(self) -> &'static str {
+        match self {
+            Self::Ok => "`up` and `gateway` also after Ctrl-C while serving",
+            Self::Failures => "damaged object on the source; disk full; anything not listed below",
+            Self::Usage => {
+                "unknown flag; missing file; unknown field, wrong type; Secret or key missing"
+            }
+            Self::Differences => "`migrate verify`",
+            Self::Retryable => "source down until the wait was over; port in use",
+            Self::Refused => {
+                "no `format.json`, erasure set, volume unreadable, in use or of another metadata \
+                 mode, metadata that does not fit (`volume convert`), directory of the legacy \
+                 claim missing; another list stays behind than was accepted"
+            }
+            Self::Auth => "wrong secret key of the source",
+            Self::Changed => "a client still writes to the source",
+            Self::Conflicts => "`migrate merge` without a preference",
+            Self::Interrupted => "Ctrl-C during the copy",
         }
     }
 }

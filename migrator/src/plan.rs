@@ -19,8 +19,8 @@ use crate::{Error, Event, ExitCode, Result};
 
 pub use measure::Estimate;
 pub use room::Room;
-pub use text::span;
-pub(crate) use text::{human, loss_names};
+pub(crate) use text::loss_names;
+pub use text::{human, span};
 pub use verdict::{Conditions, Refusal, Verdict};
 
 /// Names given as examples.

@@ -13,3 +13,9 @@ pub(super) fn text(text: &str) -> anyhow::Result<()> {
 pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     text(&serde_json::to_string_pretty(value).context("write JSON")?)
 }
+
+/// Prints a line of `--progress json`.
+pub(super) fn event(event: &serde_json::Value) {
+    // Nobody is left to tell when standard error is closed.
+    drop(writeln!(std::io::stderr(), "{event}"));
+}

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use filestore_migrator::reconcile::{Deletes, Prefer};
 use filestore_migrator::run::{MergeOptions, ReverseOptions};
-use filestore_migrator::{ExitCode, Progress, RunOptions, run as engine};
+use filestore_migrator::{Outcome, Progress, RunOptions, run as engine};
 use tokio_util::sync::CancellationToken;
 
-use super::{ended, options, sides};
+use super::{options, sides};
 
 /// Who wins a conflict.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -94,7 +94,7 @@ impl Merge {
         self,
         progress: Arc<dyn Progress>,
         cancel: CancellationToken,
-    ) -> anyhow::Result<ExitCode> {
+    ) -> anyhow::Result<Outcome> {
         let options = RunOptions {
             prefer: self.prefer.map(Into::into),
             ..self.tuning.apply(self.sides.options()?)
@@ -108,7 +108,7 @@ impl Merge {
             dry_run: self.trial.dry_run,
             report: self.trial.report,
         };
-        ended(&engine::merge(&options, &how, progress, cancel).await?)
+        Ok(engine::merge(&options, &how, progress, cancel).await?)
     }
 }
 
@@ -117,7 +117,7 @@ impl Reverse {
         self,
         progress: Arc<dyn Progress>,
         cancel: CancellationToken,
-    ) -> anyhow::Result<ExitCode> {
+    ) -> anyhow::Result<Outcome> {
         let options = RunOptions {
             prefer: self.prefer.map(Into::into),
             ..self.tuning.apply(self.sides.options()?)
@@ -127,6 +127,6 @@ impl Reverse {
             dry_run: self.trial.dry_run,
             report: self.trial.report,
         };
-        ended(&engine::reverse(&options, &how, progress, cancel).await?)
+        Ok(engine::reverse(&options, &how, progress, cancel).await?)
     }
 }

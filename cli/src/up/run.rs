@@ -140,7 +140,7 @@ fn take_over(process: &Process, shutdown: &CancellationToken) -> anyhow::Result<
         Arc::clone(&progress) as Arc<_>,
         shutdown.clone(),
     ));
-    progress.finish();
+    progress.finish().context("show the progress")?;
     Ok(outcome?)
 }
 

@@ -12,8 +12,9 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinSet;
 
 use super::runtime;
-use crate::admin::{self, Admin};
+use crate::admin::Admin;
 use crate::credentials::Credentials;
+use crate::pages;
 
 /// Pause after a failed accept (out of files), lest it spins.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -59,7 +60,7 @@ impl Control {
             beside.spawn(follow(self.credentials, self.credentials_period));
         }
         if let Some((listener, admin)) = self.admin {
-            beside.spawn(admin::serve(listener, admin));
+            beside.spawn(pages::serve(listener, admin));
         }
         while accepting.join_next().await.is_some() {}
         self.serving.recv().await;

@@ -19,7 +19,7 @@ const LOSSES: [Reason; 5] = [
 ];
 
 /// Bytes in the unit that people read.
-pub(crate) fn human(bytes: u64) -> String {
+pub fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -120,7 +120,7 @@ impl Plan {
             let names = names(&self.apart.examples, self.apart.count);
             writeln!(
                 f,
-                "apart   {} keys that are no path, carried, kept apart from the tree: {names}",
+                "apart   {} that are no path, carried, kept apart from the tree: {names}",
                 self.apart.count
             )?;
         }

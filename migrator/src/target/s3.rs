@@ -81,7 +81,8 @@ impl Target for S3Target {
 
     fn metadata_limit(&self) -> Option<String> {
         Some(
-            "S3 servers take about 2 KB of user metadata and 10 tags an object; one that the              target refuses is named when it is copied"
+            "S3 servers take about 2 KB of user metadata and 10 tags an object; one that the \
+             target refuses is named when it is copied"
                 .into(),
         )
     }

@@ -1,0 +1,386 @@
+//! What a migration did so far, counted from its events. No output, no clock of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant, SystemTime};
+
+use filestore_common::marker::NotCarried;
+use filestore_migrator::progress::{Event, Phase};
+
+/// The rate is that of the last moments.
+const WINDOW: Duration = Duration::from_secs(30);
+/// Two samples of the rate are at least this far apart.
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+/// Failures that are kept as text.
+const FAILURES_KEPT: usize = 10;
+
+/// Objects and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Objects by what became of them, over all phases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Outcomes {
+    pub(crate) copied: u64,
+    pub(crate) skipped: u64,
+    pub(crate) deleted: u64,
+    pub(crate) failed: u64,
+}
+
+/// What stays behind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LeftBehind {
+    pub(crate) reasons: BTreeMap<String, NotCarried>,
+    pub(crate) hash: String,
+}
+
+/// Counts events.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    began: Instant,
+    phase: Phase,
+    phase_began: Instant,
+    total: Amount,
+    /// Compared in this phase.
+    listed: Amount,
+    /// Copied (or, in a comparison, read) in this phase.
+    moved: Amount,
+    outcomes: Outcomes,
+    copied_bytes: u64,
+    retries: u64,
+    current: Vec<String>,
+    samples: VecDeque<(Instant, Amount)>,
+    left: Option<LeftBehind>,
+    failures: Vec<String>,
+    last_error: Option<(SystemTime, String)>,
+    waiting: Option<(Instant, String)>,
+}
+
+/// A moment of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) phase: Phase,
+    /// Since the command began.
+    pub(crate) elapsed: Duration,
+    /// Since the phase began.
+    pub(crate) phase_elapsed: Duration,
+    /// What the phase will touch, where a plan said so; 0 = unknown.
+    pub(crate) total: Amount,
+    pub(crate) listed: Amount,
+    pub(crate) moved: Amount,
+    pub(crate) outcomes: Outcomes,
+    pub(crate) copied_bytes: u64,
+    pub(crate) retries: u64,
+    pub(crate) in_flight: usize,
+    /// The first few of those in flight.
+    pub(crate) current: Vec<String>,
+    /// A second, over the last moments.
+    pub(crate) rate: Amount,
+    pub(crate) eta: Option<Duration>,
+    pub(crate) left: Option<LeftBehind>,
+    pub(crate) failures: Vec<String>,
+    pub(crate) last_error: Option<(SystemTime, String)>,
+    /// A store does not answer.
+    pub(crate) waiting: Option<String>,
+}
+
+impl Tracker {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            began: now,
+            phase: Phase::Connect,
+            phase_began: now,
+            total: Amount::default(),
+            listed: Amount::default(),
+            moved: Amount::default(),
+            outcomes: Outcomes::default(),
+            copied_bytes: 0,
+            retries: 0,
+            current: Vec::new(),
+            samples: VecDeque::new(),
+            left: None,
+            failures: Vec::new(),
+            last_error: None,
+            waiting: None,
+        }
+    }
+
+    /// Takes an event into account.
+    pub(crate) fn apply(&mut self, event: &Event<'_>, now: Instant) {
+        match event {
+            Event::Phase {
+                phase,
+                objects,
+                bytes,
+            } => {
+                self.phase = *phase;
+                self.phase_began = now;
+                self.total = Amount {
+                    objects: objects.unwrap_or(0),
+                    bytes: bytes.unwrap_or(0),
+                };
+                self.listed = Amount::default();
+                self.moved = Amount::default();
+                self.samples.clear();
+                self.waiting = None;
+            }
+            Event::Listed { bytes } => {
+                self.listed.objects += 1;
+                self.listed.bytes += bytes;
+            }
+            Event::Bytes(bytes) => self.moved.bytes += bytes,
+            Event::Copied { bytes, .. } => {
+                self.moved.objects += 1;
+                self.outcomes.copied += 1;
+                self.copied_bytes += bytes;
+            }
+            Event::Skipped => self.outcomes.skipped += 1,
+            Event::Deleted { .. } => self.outcomes.deleted += 1,
+            Event::Started { object, .. } => self.current.push((*object).to_owned()),
+            Event::Ended { object } => {
+                if let Some(place) = self.current.iter().position(|name| name == object) {
+                    self.current.remove(place);
+                }
+            }
+            Event::Failed(error) => {
+                self.outcomes.failed += 1;
+                let text = error.to_string();
+                if self.failures.len() < FAILURES_KEPT {
+                    self.failures.push(text.clone());
+                }
+                self.last_error = Some((SystemTime::now(), text));
+            }
+            Event::Retrying(error) => {
+                self.retries += 1;
+                self.last_error = Some((SystemTime::now(), error.to_string()));
+            }
+            Event::Waiting { error, next } => {
+                self.waiting = Some((now + *next, error.to_string()));
+            }
+            Event::Left(tally) => {
+                self.left = Some(LeftBehind {
+                    reasons: (*tally).clone().into_marker(),
+                    hash: tally.hash(),
+                });
+            }
+            Event::Note(_) => {}
+        }
+        if !matches!(
+            event,
+            Event::Waiting { .. } | Event::Retrying(_) | Event::Note(_)
+        ) {
+            self.waiting = None;
+        }
+    }
+
+    /// The phase counts copies where it was told how many; comparisons count what they listed.
+    fn done(&self) -> Amount {
+        match self.phase {
+            Phase::Copy if self.total.objects > 0 => self.moved,
+            _ => Amount {
+                objects: self.listed.objects,
+                bytes: self.moved.bytes,
+            },
+        }
+    }
+
+    /// The moment `now`; also takes a sample for the rate.
+    pub(crate) fn snapshot(&mut self, now: Instant) -> Snapshot {
+        let done = self.done();
+        if self
+            .samples
+            .back()
+            .is_none_or(|(at, _)| now.duration_since(*at) >= SAMPLE_EVERY)
+        {
+            self.samples.push_back((now, done));
+        }
+        while self.samples.len() > 2
+            && self
+                .samples
+                .front()
+                .is_some_and(|(at, _)| now.duration_since(*at) > WINDOW)
+        {
+            self.samples.pop_front();
+        }
+        let (since, before) = self
+            .samples
+            .front()
+            .copied()
+            .filter(|(at, _)| now.duration_since(*at) >= SAMPLE_EVERY)
+            .unwrap_or_else(|| (self.phase_began, Amount::default()));
+        let span = now.duration_since(since);
+        let rate = Amount {
+            objects: per_second(done.objects.saturating_sub(before.objects), span),
+            bytes: per_second(done.bytes.saturating_sub(before.bytes), span),
+        };
+        let phase_elapsed = now.duration_since(self.phase_began);
+        Snapshot {
+            phase: self.phase,
+            elapsed: now.duration_since(self.began),
+            phase_elapsed,
+            total: self.total,
+            listed: self.listed,
+            moved: self.moved,
+            outcomes: self.outcomes,
+            copied_bytes: self.copied_bytes,
+            retries: self.retries,
+            in_flight: self.current.len(),
+            current: self.current.iter().take(3).cloned().collect(),
+            rate,
+            eta: eta(done, self.total, phase_elapsed),
+            left: self.left.clone(),
+            failures: self.failures.clone(),
+            last_error: self.last_error.clone(),
+            waiting: self.waiting.as_ref().map(|(_, text)| text.clone()),
+        }
+    }
+}
+
+impl Snapshot {
+    /// What the phase did of its total.
+    pub(crate) fn done(&self) -> Amount {
+        match self.phase {
+            Phase::Copy if self.total.objects > 0 => self.moved,
+            _ => Amount {
+                objects: self.listed.objects,
+                bytes: self.moved.bytes,
+            },
+        }
+    }
+
+    /// How much of the phase is done, in thousandths; `None` where nobody knows.
+    pub(crate) fn permille(&self) -> Option<u64> {
+        permille(self.done(), self.total)
+    }
+}
+
+fn per_second(count: u64, span: Duration) -> u64 {
+    let millis = span.as_millis();
+    if millis == 0 {
+        return 0;
+    }
+    u64::try_from(u128::from(count) * 1000 / millis).unwrap_or(u64::MAX)
+}
+
+/// By objects or by bytes, whichever is further behind.
+fn permille(done: Amount, total: Amount) -> Option<u64> {
+    let part = |done: u64, total: u64| {
+        (total > 0).then(|| {
+            let part = u128::from(done) * 1000 / u128::from(total);
+            u64::try_from(part.min(1000)).unwrap_or(1000)
+        })
+    };
+    let (objects, bytes) = (
+        part(done.objects, total.objects),
+        part(done.bytes, total.bytes),
+    );
+    match (objects, bytes) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// As the phase went so far.
+fn eta(done: Amount, total: Amount, elapsed: Duration) -> Option<Duration> {
+    let left = |done: u64, total: u64| {
+        if total == 0 {
+            return Some(Duration::ZERO);
+        }
+        (done > 0).then(|| {
+            let left = u128::from(total.saturating_sub(done));
+            let millis = elapsed.as_millis() * left / u128::from(done);
+            Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+        })
+    };
+    if total == Amount::default() {
+        return None;
+    }
+    let (objects, bytes) = (
+        left(done.objects, total.objects)?,
+        left(done.bytes, total.bytes)?,
+    );
+    Some(objects.max(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amount(objects: u64, bytes: u64) -> Amount {
+        Amount { objects, bytes }
+    }
+
+    fn phase(phase: Phase, objects: Option<u64>, bytes: Option<u64>) -> Event<'static> {
+        Event::Phase {
+            phase,
+            objects,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_what_is_further_behind() {
+        let second = Duration::from_secs(10);
+        assert_eq!(eta(amount(5, 0), amount(10, 0), second), Some(second));
+        assert_eq!(
+            eta(amount(5, 10), amount(10, 100), second),
+            Some(Duration::from_secs(90))
+        );
+        assert_eq!(eta(amount(0, 10), amount(10, 100), second), None);
+        assert_eq!(eta(amount(7, 7), amount(0, 0), second), None);
+        assert_eq!(permille(amount(5, 10), amount(10, 100)), Some(100));
+        assert_eq!(permille(amount(5, 10), amount(0, 0)), None);
+    }
+
+    #[test]
+    fn the_rate_is_of_the_last_moments() {
+        let begin = Instant::now();
+        let mut tracker = Tracker::new(begin);
+        tracker.apply(&phase(Phase::Copy, Some(1000), Some(1_000_000)), begin);
+        for second in 0..100u64 {
+            let now = begin + Duration::from_secs(second);
+            // Fast for a minute, then ten times slower.
+            for _ in 0..if second < 60 { 100 } else { 10 } {
+                tracker.apply(&Event::Bytes(7), now);
+                tracker.apply(
+                    &Event::Copied {
+                        object: "b/k",
+                        bytes: 7,
+                    },
+                    now,
+                );
+            }
+            tracker.snapshot(now);
+        }
+        let last = tracker.snapshot(begin + Duration::from_secs(99));
+        assert_eq!((last.rate.objects, last.rate.bytes), (10, 70));
+        assert_eq!(last.outcomes.copied, 60 * 100 + 40 * 10);
+    }
+
+    #[test]
+    fn a_comparison_counts_what_it_compared() {
+        let now = Instant::now();
+        let mut tracker = Tracker::new(now);
+        tracker.apply(&phase(Phase::Verify, Some(2), None), now);
+        tracker.apply(&Event::Listed { bytes: 5 }, now);
+        let seen = tracker.snapshot(now);
+        assert_eq!((seen.done().objects, seen.permille()), (1, Some(500)));
+    }
+
+    #[test]
+    fn what_is_in_flight_leaves_whatever_became_of_it() {
+        let now = Instant::now();
+        let mut tracker = Tracker::new(now);
+        for object in ["b/1", "b/2"] {
+            tracker.apply(&Event::Started { object, bytes: 1 }, now);
+        }
+        tracker.apply(&Event::Ended { object: "b/1" }, now);
+        let seen = tracker.snapshot(now);
+        assert_eq!(
+            (seen.in_flight, &*seen.current),
+            (1, &["b/2".to_owned()][..])
+        );
+    }
+}
