@@ -173,20 +173,40 @@ impl Volume {
 
     /// See [`crate::Store::set_bucket_tags`].
     pub(crate) fn set_bucket_tags(&self, bucket: &BucketName, tags: Option<&Tags>) -> Result<()> {
+        let value = tags.map(codec::tags_value);
+        self.set_bucket_attribute(bucket, attribute::TAGS, value)
+    }
+
+    /// See [`crate::Store::set_bucket_created`].
+    pub(crate) fn set_bucket_created(
+        &self,
+        bucket: &BucketName,
+        created: SystemTime,
+    ) -> Result<()> {
+        let ns = dir::ns_of(created).to_string();
+        self.set_bucket_attribute(bucket, attribute::CREATED, Some(ns.into_bytes()))
+    }
+
+    /// Replaces or removes one attribute of a bucket.
+    fn set_bucket_attribute(
+        &self,
+        bucket: &BucketName,
+        name: &'static str,
+        value: Option<Vec<u8>>,
+    ) -> Result<()> {
         let _gate = self
             .bucket_gate
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let dir = self.bucket_dir(bucket)?;
-        let value = tags.map(codec::tags_value);
         match (self.mode, value) {
-            (MetadataMode::Xattr, Some(value)) => xattr::put(&dir, attribute::TAGS, &value)?,
-            (MetadataMode::Xattr, None) => drop(xattr::remove(&dir, attribute::TAGS)?),
+            (MetadataMode::Xattr, Some(value)) => xattr::put(&dir, name, &value)?,
+            (MetadataMode::Xattr, None) => drop(xattr::remove(&dir, name)?),
             (MetadataMode::Sidecar, value) => {
                 let mut set = sidecar::read_bucket(&self.meta, bucket)?.unwrap_or_default();
                 match value {
-                    Some(value) => set.set(attribute::TAGS, value),
-                    None => drop(set.remove(attribute::TAGS)),
+                    Some(value) => set.set(name, value),
+                    None => drop(set.remove(name)),
                 }
                 return sidecar::write_bucket(self, bucket, &set);
             }

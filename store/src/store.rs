@@ -143,6 +143,15 @@ impl Store {
         self.volume.set_bucket_tags(bucket, tags)
     }
 
+    /// Sets the creation date of a bucket (import). versitygw shows the time of the directory,
+    /// which moves with its entries.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`].
+    pub fn set_bucket_created(&self, bucket: &BucketName, created: SystemTime) -> Result<()> {
+        self.volume.set_bucket_created(bucket, created)
+    }
+
     /// Starts a body for `key`. `size` preallocates when known.
     ///
     /// # Errors

@@ -161,6 +161,14 @@ impl Target for VolumeTarget {
                 Ok(()) | Err(filestore_store::Error::BucketExists) => {}
                 Err(error) => return Err(failed(error)),
             }
+            // A bucket is as old as its oldest copy; a source that does not tell says 1970.
+            let dated = bucket.created > std::time::SystemTime::UNIX_EPOCH;
+            let has = store.head_bucket(&bucket.name).map_err(failed)?.created;
+            if dated && bucket.created < has {
+                store
+                    .set_bucket_created(&bucket.name, bucket.created)
+                    .map_err(failed)?;
+            }
             let wanted = (!bucket.tags.is_empty()).then_some(&bucket.tags);
             if store.bucket_tags(&bucket.name).map_err(failed)?.as_ref() != wanted {
                 store

@@ -56,6 +56,24 @@ fn a_bucket_keeps_its_tags_and_its_date() {
 }
 
 #[test]
+fn a_bucket_takes_the_date_that_it_had_elsewhere() {
+    for mode in BOTH {
+        let at = Scratch::relaxed(mode);
+        let tags = vec![("a".to_owned(), "b".to_owned())];
+        at.store.set_bucket_tags(&bucket(), Some(&tags)).unwrap();
+        let then = SystemTime::UNIX_EPOCH + Duration::new(1_500_000_000, 123_456_789);
+        at.store.set_bucket_created(&bucket(), then).unwrap();
+        let at = at.reopen();
+        put(&at.store, "k", b"");
+        assert_eq!(at.store.head_bucket(&bucket()).unwrap().created, then);
+        assert_eq!(at.store.bucket_tags(&bucket()).unwrap(), Some(tags));
+        let none = BucketName::new("none").unwrap();
+        let missing = at.store.set_bucket_created(&none, then);
+        assert!(matches!(missing, Err(Error::NoSuchBucket)), "{missing:?}");
+    }
+}
+
+#[test]
 fn deleting_a_bucket_sweeps_what_is_no_object() {
     for mode in BOTH {
         let at = Scratch::relaxed(mode);
