@@ -277,8 +277,11 @@ def test_metadata_that_a_volume_cannot_keep_is_named_with_its_limit(tmp_path, fl
         client.put_object(Bucket="data", Key="too-much", Body=b"2", Metadata=metadata, Tagging=tags)
         client.put_object(Bucket="data", Key="zz", Body=b"3")
         assert any("4000 bytes" in note for note in plan(minio, volume)["notes"])
-        done = migrate("run", minio, volume, code=1)
+        report = tmp_path / "report.jsonl"
+        done = migrate("run", minio, volume, "--report", str(report), code=1)
         assert "put data/too-much: " in done.stderr and "4096" in done.stderr, done.stderr
+        failed = [line for line in map(json.loads, report.read_text().splitlines()) if line["outcome"] == "failed"]
+        assert {line["object"] for line in failed} == {"data/too-much"} and "4096" in failed[0]["error"]
         assert marker(volume)["state"] == "copying"
         copied = boto(fleet.gateway(volume))
         assert keys(copied, "data") == ["fits", "zz"]

@@ -94,6 +94,18 @@ def test_progress_as_json_is_json_to_the_last_line(fleet, tmp_path):
     assert all(line["outcome"] == "copied" and line["bytes"] == 1000 for line in lines)
 
 
+def test_the_report_has_the_outcome_of_every_object_that_was_touched(fleet, tmp_path):
+    minio = filled(fleet, 5)
+    client, volume, report = boto(minio), fleet.directory("volume"), tmp_path / "report.jsonl"
+    migrate("copy", minio, volume)
+    client.delete_object(Bucket="data", Key="001")
+    client.put_object(Bucket="data", Key="002", Body=b"changed")
+    client.put_object(Bucket="data", Key="new", Body=b"new")
+    migrate("final", minio, volume, "--report", str(report))
+    lines = [json.loads(line) for line in report.read_text().splitlines()]
+    assert sorted((line["outcome"], line["object"]) for line in lines) == [("copied", "data/002"), ("copied", "data/new"), ("deleted", "data/001")]
+
+
 def test_every_ending_leaves_a_summary_that_fits(fleet, tmp_path):
     minio = filled(fleet, 3)
     summary = tmp_path / "summary.json"

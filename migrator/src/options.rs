@@ -101,6 +101,12 @@ impl RunOptions {
                 .is_some_and(|hash| *hash == tally.hash())
     }
 
+    /// Whether another list stays behind than the accepted one.
+    pub(crate) fn is_another_list(&self, tally: &Tally) -> bool {
+        let accepted = self.accept.as_deref();
+        *tally != Tally::default() && accepted.is_some_and(|hash| hash != tally.hash())
+    }
+
     /// Whether the plan has to be known before anything is written.
     pub(crate) fn needs_plan(&self) -> bool {
         self.accept.is_some() || self.fail_on_versions

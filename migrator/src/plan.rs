@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::copy::Ends;
 use crate::naming::Naming;
 use crate::source::{About, Reason, Tally};
+use crate::target::Traits;
 use crate::{Error, Event, ExitCode, Result};
 
 pub use measure::Estimate;
@@ -136,8 +137,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn new(ends: &Ends, source: SourceIdentity) -> Self {
-        let traits = ends.target.traits();
+    fn new(traits: Traits, source: SourceIdentity) -> Self {
         Self {
             source,
             source_about: About::default(),
@@ -204,7 +204,7 @@ impl Plan {
 /// # Errors
 /// Whatever either side answers instead.
 pub async fn plan(ends: &Ends, conditions: &Conditions, measure: Option<Duration>) -> Result<Plan> {
-    let mut plan = Plan::new(ends, ends.source.identity().await?);
+    let mut plan = Plan::new(ends.target.traits(), ends.source.identity().await?);
     plan.migration = conditions.migration;
     let mut walk = compare::Walk::new(ends).await?;
     let tally = walk.run(&mut plan).await?;

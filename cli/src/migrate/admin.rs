@@ -125,7 +125,7 @@ fn phase(registry: &mut Registry, now: &Snapshot) {
     phase.get_or_create(&label).set(1);
     registry.register("phase", "1 for the phase at work", phase);
     let known = |count: u64| (count > 0).then_some(count);
-    let done = now.done();
+    let done = now.done;
     let in_flight = u64::try_from(now.in_flight).unwrap_or(u64::MAX);
     for (name, help, value) in [
         (

@@ -20,7 +20,7 @@ fn known(count: u64) -> Value {
 
 /// Where it stands. `event` is `phase` when a phase begins, `progress` in between, `end` at last.
 pub(super) fn state(event: &str, now: &Snapshot) -> Value {
-    let (done, outcomes) = (now.done(), now.outcomes);
+    let (done, outcomes) = (now.done, now.outcomes);
     json!({
         "event": event,
         "time": time(SystemTime::now()),

@@ -21,7 +21,7 @@ pub(super) fn amount(amount: Amount) -> String {
 /// How far it is.
 pub(super) fn state(now: &Snapshot) -> String {
     let mut told = Vec::new();
-    let (done, total) = (now.done(), now.total);
+    let (done, total) = (now.done, now.total);
     if total.objects > 0 {
         told.push(format!("{} of {}", done.objects, objects(total.objects)));
     } else if now.phase != Phase::Connect {

@@ -47,6 +47,8 @@ pub(crate) struct Tracker {
     listed: Amount,
     /// Copied (or, in a comparison, read) in this phase.
     moved: Amount,
+    /// Failed in this phase.
+    failed: u64,
     outcomes: Outcomes,
     copied_bytes: u64,
     retries: u64,
@@ -68,6 +70,8 @@ pub(crate) struct Snapshot {
     pub(crate) phase_elapsed: Duration,
     /// What the phase will touch, where a plan said so; 0 = unknown.
     pub(crate) total: Amount,
+    /// What it did of that.
+    pub(crate) done: Amount,
     pub(crate) listed: Amount,
     pub(crate) moved: Amount,
     pub(crate) outcomes: Outcomes,
@@ -95,6 +99,7 @@ impl Tracker {
             total: Amount::default(),
             listed: Amount::default(),
             moved: Amount::default(),
+            failed: 0,
             outcomes: Outcomes::default(),
             copied_bytes: 0,
             retries: 0,
@@ -123,6 +128,7 @@ impl Tracker {
                 };
                 self.listed = Amount::default();
                 self.moved = Amount::default();
+                self.failed = 0;
                 self.samples.clear();
                 self.waiting = None;
             }
@@ -146,6 +152,7 @@ impl Tracker {
             }
             Event::Failed(error) => {
                 self.outcomes.failed += 1;
+                self.failed += 1;
                 let text = error.to_string();
                 if self.failures.len() < FAILURES_KEPT {
                     self.failures.push(text.clone());
@@ -178,7 +185,10 @@ impl Tracker {
     /// The phase counts copies where it was told how many; comparisons count what they listed.
     fn done(&self) -> Amount {
         match self.phase {
-            Phase::Copy if self.total.objects > 0 => self.moved,
+            Phase::Copy if self.total.objects > 0 => Amount {
+                objects: self.moved.objects + self.failed,
+                bytes: self.moved.bytes,
+            },
             _ => Amount {
                 objects: self.listed.objects,
                 bytes: self.moved.bytes,
@@ -221,6 +231,7 @@ impl Tracker {
             elapsed: now.duration_since(self.began),
             phase_elapsed,
             total: self.total,
+            done,
             listed: self.listed,
             moved: self.moved,
             outcomes: self.outcomes,
@@ -239,20 +250,9 @@ impl Tracker {
 }
 
 impl Snapshot {
-    /// What the phase did of its total.
-    pub(crate) fn done(&self) -> Amount {
-        match self.phase {
-            Phase::Copy if self.total.objects > 0 => self.moved,
-            _ => Amount {
-                objects: self.listed.objects,
-                bytes: self.moved.bytes,
-            },
-        }
-    }
-
     /// How much of the phase is done, in thousandths; `None` where nobody knows.
     pub(crate) fn permille(&self) -> Option<u64> {
-        permille(self.done(), self.total)
+        permille(self.done, self.total)
     }
 }
 
@@ -366,7 +366,7 @@ mod tests {
         tracker.apply(&phase(Phase::Verify, Some(2), None), now);
         tracker.apply(&Event::Listed { bytes: 5 }, now);
         let seen = tracker.snapshot(now);
-        assert_eq!((seen.done().objects, seen.permille()), (1, Some(500)));
+        assert_eq!((seen.done.objects, seen.permille()), (1, Some(500)));
     }
 
     #[test]

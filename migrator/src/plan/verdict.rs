@@ -174,11 +174,11 @@ fn refusals(plan: &Plan, conditions: &Conditions) -> Vec<Refusal> {
         );
         refuse(problem, "go without --fail-on-versions to leave them");
     }
-    let hash = plan.not_carried_hash.as_deref().unwrap_or("nothing");
-    if let Some(accepted) = conditions
-        .accept
-        .as_deref()
-        .filter(|accepted| *accepted != hash)
+    if let Some(hash) = plan.not_carried_hash.as_deref()
+        && let Some(accepted) = conditions
+            .accept
+            .as_deref()
+            .filter(|accepted| *accepted != hash)
     {
         let problem = format!(
             "another list than the accepted one would stay behind: {hash}, accepted is {accepted}"
@@ -186,4 +186,118 @@ fn refusals(plan: &Plan, conditions: &Conditions) -> Vec<Refusal> {
         refuse(problem, "look at the plan and accept what it says now");
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use filestore_common::marker::SourceIdentity;
+
+    use super::*;
+    use crate::plan::{Named, Room};
+    use crate::source::{Left, Reason, Tally};
+    use crate::target::Traits;
+
+    fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
+        let traits = Traits {
+            kind: "volume",
+            location: "volume:/data".into(),
+            keeps_etag: true,
+            keeps_last_modified: true,
+        };
+        let source = SourceIdentity {
+            kind: "s3".into(),
+            deployment_id: None,
+            location: "http://h:1".into(),
+            buckets: Vec::new(),
+        };
+        let mut plan = Plan::new(traits, source);
+        plan.objects = 10;
+        change(&mut plan);
+        plan
+    }
+
+    fn left(reason: Reason) -> Tally {
+        let mut tally = Tally::default();
+        tally.add(Left::new(reason, "b/k", 1));
+        tally
+    }
+
+    fn exit(plan: &Plan, change: impl FnOnce(&mut Conditions)) -> ExitCode {
+        let mut conditions = Conditions::default();
+        change(&mut conditions);
+        verdict(plan, &conditions).exit
+    }
+
+    #[test]
+    fn losses_must_be_accepted_as_they_are() {
+        let tally = left(Reason::Encrypted);
+        let hash = tally.hash();
+        let lossy = plan(|plan| plan.take(tally));
+        assert_eq!(exit(&plan(|_| {}), |_| {}), ExitCode::Ok);
+        assert_eq!(exit(&lossy, |_| {}), ExitCode::Failures);
+        assert_eq!(exit(&lossy, |c| c.accept_loss = true), ExitCode::Ok);
+        assert_eq!(exit(&lossy, |c| c.accept = Some(hash)), ExitCode::Ok);
+        let other = || Some("0123456789abcdef".to_owned());
+        assert_eq!(exit(&lossy, |c| c.accept = other()), ExitCode::Refused);
+        // Nothing stays behind any more: nothing needs to be accepted.
+        assert_eq!(exit(&plan(|_| {}), |c| c.accept = other()), ExitCode::Ok);
+    }
+
+    #[test]
+    fn a_target_with_objects_of_its_own_is_refused_until_a_migration_began() {
+        let foreign = plan(|plan| plan.replace = 1);
+        assert_eq!(exit(&foreign, |_| {}), ExitCode::Refused);
+        assert_eq!(exit(&foreign, |c| c.delete_extraneous = true), ExitCode::Ok);
+        let begun = |c: &mut Conditions| c.migration = Some(MarkerState::Copying);
+        assert_eq!(exit(&foreign, begun), ExitCode::Ok);
+
+        let goes = plan(|plan| plan.delete = 3);
+        let most = |most| {
+            move |c: &mut Conditions| {
+                c.migration = Some(MarkerState::Copying);
+                c.max_delete = Some(most);
+            }
+        };
+        assert_eq!(exit(&goes, most(2)), ExitCode::Refused);
+        assert_eq!(exit(&goes, most(3)), ExitCode::Ok);
+        let emptied = plan(|plan| (plan.objects, plan.delete) = (0, 3));
+        assert_eq!(exit(&emptied, begun), ExitCode::Refused);
+    }
+
+    #[test]
+    fn what_does_not_fit_or_may_not_be_left_is_refused() {
+        let versions = plan(|plan| plan.take(left(Reason::DeleteMarkers)));
+        assert_eq!(exit(&versions, |_| {}), ExitCode::Ok);
+        assert_eq!(
+            exit(&versions, |c| c.fail_on_versions = true),
+            ExitCode::Refused
+        );
+        let settings = plan(|plan| plan.take(left(Reason::BucketSettings)));
+        assert_eq!(exit(&settings, |c| c.fail_on_versions = true), ExitCode::Ok);
+        let full = plan(|plan| {
+            plan.room = Some(Room {
+                needed_bytes: 1,
+                available_bytes: 0,
+                needed_inodes: 1,
+                available_inodes: None,
+            });
+        });
+        assert_eq!(exit(&full, |_| {}), ExitCode::Refused);
+        // Before any pair is known as well: a client would make one.
+        let folding = plan(|plan| plan.same_but_case = Some(Named::default()));
+        assert_eq!(exit(&folding, |_| {}), ExitCode::Refused);
+    }
+
+    #[test]
+    fn after_cutover_nothing_is_in_the_way() {
+        let everything = plan(|plan| {
+            plan.replace = 1;
+            plan.delete = 1;
+            plan.take(left(Reason::Damaged));
+        });
+        let cut_over = |c: &mut Conditions| c.migration = Some(MarkerState::Cutover);
+        assert_eq!(exit(&everything, cut_over), ExitCode::Ok);
+        let back = |c: &mut Conditions| c.migration = Some(MarkerState::RolledBack);
+        assert_eq!(exit(&everything, back), ExitCode::Refused);
+    }
 }

@@ -135,6 +135,10 @@ pub(super) async fn conclude(
     }
     let accept = session.options.accepts(&findings.tally);
     let mut exit = verdict(&report, &findings, accept);
+    let another = session.options.is_another_list(&findings.tally);
+    if another && exit == ExitCode::Ok {
+        exit = ExitCode::Refused;
+    }
     let ending = if exit == ExitCode::Ok {
         Ending::Migrated
     } else {
@@ -144,6 +148,10 @@ pub(super) async fn conclude(
     summary.push_str(&findings.to_string());
     if ending == Ending::Migrated {
         session.conclude(&findings)?;
+    } else if another {
+        let hash = findings.tally.hash();
+        let text = "another list stays behind than the accepted one: ";
+        summary.extend([text, &hash, "\n"]);
     } else if findings.tally.losses() > 0 && !accept {
         let hash = findings.tally.hash();
         let names = loss_names(&findings.tally.into_marker());
