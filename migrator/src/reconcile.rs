@@ -18,6 +18,7 @@ mod decide;
 mod join;
 mod journal;
 mod lost;
+mod step;
 mod view;
 
 use std::cell::{Cell, RefCell};
@@ -30,9 +31,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 pub use decide::{Action, Change, Deletes, Holds, Open, Prefer, Rules, Side, Verdict, verdict};
 pub use lost::LOST_DIR;
 
-use self::apply::{Applier, Came, Step};
+use self::apply::Applier;
 use self::join::Join;
 use self::journal::{Journal, Undecided};
+use self::step::{Came, Step};
 use crate::copy::Ends;
 use crate::manifest;
 use crate::source::Tally;

@@ -3,63 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use filestore_common::{BucketName, ObjectKey};
+use filestore_common::BucketName;
 use tokio::sync::Mutex;
 
 use super::decide::{Action, Change, Holds, Open, Side, Verdict, verdict};
 use super::join::{Far, Place};
 use super::journal::{Did, Entered, Journal, Version};
+use super::step::{Came, Missed, Step};
 use super::{Task, lost, view};
 use crate::copy::{Copied, Ends};
 use crate::manifest::{Line, unix};
 use crate::source::{Bucket, Entry};
 use crate::target::Expect;
-use crate::{Error, Event, Kind, Result};
+use crate::{Error, Event, Result};
 
 /// How often a key is looked at that keeps moving on the written side.
 const LOOKS: u32 = 4;
-
-/// What became of a key.
-#[derive(Debug)]
-pub(super) enum Came {
-    Same,
-    Recorded,
-    Left,
-    Added,
-    Updated,
-    Deleted,
-    /// Will be deleted by the second sweep.
-    Doomed,
-    Settled,
-    Open(Open),
-    Failed(Error),
-}
-
-/// The result for one key.
-#[derive(Debug)]
-pub(super) struct Step {
-    pub(super) bucket: BucketName,
-    pub(super) key: ObjectKey,
-    pub(super) came: Came,
-    /// A change of the written side was undone.
-    pub(super) overruled: bool,
-    /// Legacy and served version, for the list of what is undecided.
-    pub(super) sides: (Option<Version>, Option<Version>),
-    /// For the next manifest.
-    pub(super) line: Option<Line>,
-}
 
 /// A key as both sides have it at the moment.
 struct Look {
     reading: Option<Entry>,
     writing: Option<Entry>,
-}
-
-/// What of a write or delete that did not come through.
-enum Missed {
-    /// The written side moved: look again.
-    Moved,
-    Failed(Error),
 }
 
 pub(super) struct Applier<'a> {
@@ -410,13 +374,4 @@ fn may_be(written: &Entry, found: &Entry) -> bool {
             (Some(one), Some(other)) => one == other || !(one.is_md5() && other.is_md5()),
             _ => true,
         }
-}
-
-impl Missed {
-    fn of(error: Error) -> Self {
-        match error.kind {
-            Kind::Conflict | Kind::NotFound => Self::Moved,
-            _ => Self::Failed(error),
-        }
-    }
 }

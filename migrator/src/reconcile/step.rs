@@ -1,0 +1,54 @@
+//! The result for one key.
+
+use filestore_common::{BucketName, ObjectKey};
+
+use super::decide::Open;
+use super::journal::Version;
+use crate::manifest::Line;
+use crate::{Error, Kind};
+
+/// What became of a key.
+#[derive(Debug)]
+pub(super) enum Came {
+    Same,
+    Recorded,
+    Left,
+    Added,
+    Updated,
+    Deleted,
+    /// Will be deleted by the second sweep.
+    Doomed,
+    Settled,
+    Open(Open),
+    Failed(Error),
+}
+
+/// The result for one key.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) bucket: BucketName,
+    pub(super) key: ObjectKey,
+    pub(super) came: Came,
+    /// A change of the written side was undone.
+    pub(super) overruled: bool,
+    /// Legacy and served version, for the list of what is undecided.
+    pub(super) sides: (Option<Version>, Option<Version>),
+    /// For the next manifest.
+    pub(super) line: Option<Line>,
+}
+
+/// What of a write or delete that did not come through.
+pub(super) enum Missed {
+    /// The written side moved: look again.
+    Moved,
+    Failed(Error),
+}
+
+impl Missed {
+    pub(super) fn of(error: Error) -> Self {
+        match error.kind {
+            Kind::Conflict | Kind::NotFound => Self::Moved,
+            _ => Self::Failed(error),
+        }
+    }
+}
