@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import boto3
 import pytest
 from minio import MinioAdmin
 from minio.credentials import StaticProvider
@@ -14,6 +15,7 @@ from minio.credentials import StaticProvider
 from harness.cli import marker, migrate
 from harness.proxy import Proxy
 from harness.s3 import boto, keys, pattern
+from harness.servers import Minio
 
 POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": ["*"]}, "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::settings/*"]}]}
 
@@ -215,6 +217,41 @@ def test_both_sides_say_who_and_when_they_are(fleet):
     assert -402 <= source["clockSkewSeconds"] <= -398
     assert target["server"].startswith("Filestore") and abs(target["clockSkewSeconds"]) <= 2
     assert any("clock of the source is" in note and "behind" in note for note in found["notes"]), found["notes"]
+
+
+class TlsMinio(Minio):
+    """With a certificate of its own: SSE-C keys do not travel in the clear."""
+
+    @property
+    def endpoint(self):
+        return f"https://{self.host}"
+
+    def ready_url(self):
+        return f"http://{self.host}"  # answered with 400: it speaks TLS
+
+    def settle(self):
+        return True
+
+
+def test_objects_that_only_their_owner_can_read_are_seen_in_the_plan(fleet, tmp_path):
+    certificates = fleet.root / "log/certs"
+    certificates.mkdir(parents=True)
+    certificate = certificates / "public.crt"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=minio", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", str(certificates / "private.key"), "-out", str(certificate)], check=True, capture_output=True)
+    minio = fleet._start(TlsMinio(fleet.directory("drive")))
+    client = boto3.client("s3", endpoint_url=minio.endpoint, aws_access_key_id=minio.access, aws_secret_access_key=minio.secret, region_name=minio.region, verify=str(certificate))
+    client.create_bucket(Bucket="data")
+    for number in range(5):
+        client.put_object(Bucket="data", Key=str(number), Body=b"plain")
+    client.put_object(Bucket="data", Key="secret", Body=b"secret", SSECustomerAlgorithm="AES256", SSECustomerKey="k" * 32)
+    volume = fleet.directory("volume")
+    found = plan(minio, volume, "--from-ca", str(certificate), code=1)
+    assert found["unreadable"]["count"] == 1 and "data/secret" in found["unreadable"]["examples"][0], found["unreadable"]
+    assert found["estimate"]["sampledObjects"] == 5
+    # As the copy finds it to be.
+    done = migrate("copy", minio, volume, "--from-ca", str(certificate), code=1)
+    assert "data/secret" in done.stderr and "copied 5 new" in done.stdout
 
 
 def test_the_time_is_estimated_from_objects_that_were_read(fleet):

@@ -132,6 +132,8 @@ pub struct Plan {
     pub room: Option<Room>,
     /// How long it may take.
     pub estimate: Option<Estimate>,
+    /// Objects among those read for it that the source does not give; their errors.
+    pub unreadable: Named,
     /// Whether a run would succeed.
     pub verdict: Verdict,
 }
@@ -168,6 +170,7 @@ impl Plan {
             notes: Vec::new(),
             room: None,
             estimate: None,
+            unreadable: Named::default(),
             verdict: Verdict::default(),
         }
     }
@@ -218,7 +221,9 @@ pub async fn plan(ends: &Ends, conditions: &Conditions, measure: Option<Duration
     plan.target_about = ends.target.about();
     plan.notes = notes(ends, &plan);
     if let Some(budget) = measure.filter(|budget| !budget.is_zero()) {
-        plan.estimate = measure::estimate(ends, walk.sample(), &plan, budget).await?;
+        let measured = measure::estimate(ends, walk.sample(), &plan, budget).await?;
+        plan.estimate = measured.estimate;
+        plan.unreadable = measured.unreadable;
     }
     plan.verdict = verdict::verdict(&plan, conditions);
     Ok(plan)

@@ -6,10 +6,10 @@ use filestore_common::BucketName;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 
-use super::Plan;
-use crate::Result;
+use super::{Named, Plan};
 use crate::copy::Ends;
 use crate::source::Entry;
+use crate::{Kind, Result};
 
 /// Objects in a sample.
 const SAMPLE: usize = 64;
@@ -57,14 +57,24 @@ impl Sample {
     }
 }
 
-/// Reads the sample for at most `budget`, as many objects at a time as a copy would. `None` when
-/// there is nothing to copy or nothing came in time.
+/// What reading the sample showed.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    /// `None` when there is nothing to copy or nothing came in time.
+    pub(super) estimate: Option<Estimate>,
+    /// Objects that the store lists and does not give: encrypted with a key of their owner, or
+    /// damaged.
+    pub(super) unreadable: Named,
+}
+
+/// Reads the sample for at most `budget`, as many objects at a time as a copy would.
 pub(super) async fn estimate(
     ends: &Ends,
     sample: Sample,
     plan: &Plan,
     budget: Duration,
-) -> Result<Option<Estimate>> {
+) -> Result<Measured> {
+    let mut measured = Measured::default();
     let begin = Instant::now();
     let deadline = tokio::time::Instant::now() + budget;
     let (mut objects, mut bytes, mut taken) = (0, 0, Duration::ZERO);
@@ -73,17 +83,20 @@ pub(super) async fn estimate(
         .buffer_unordered(ends.parallel.max(1));
     while let Ok(Some(read)) = tokio::time::timeout_at(deadline, reads.next()).await {
         ends.go_on()?;
-        // An object that cannot be read now is for the copy to name.
-        if let Ok(read) = read {
-            objects += 1;
-            bytes += read;
-            taken = begin.elapsed();
+        match read {
+            Ok(read) => {
+                objects += 1;
+                bytes += read;
+                taken = begin.elapsed();
+            }
+            Err(error) if matches!(error.kind, Kind::Unsupported | Kind::Damaged) => {
+                measured.unreadable.add(|| error.to_string());
+            }
+            // What may pass is for the copy to meet.
+            Err(_) => {}
         }
     }
-    if objects == 0 {
-        return Ok(None);
-    }
-    Ok(Some(Estimate {
+    measured.estimate = (objects > 0).then(|| Estimate {
         seconds: scale(
             plan.create + plan.replace,
             plan.copy_bytes,
@@ -94,7 +107,8 @@ pub(super) async fn estimate(
         sampled_objects: objects,
         sampled_bytes: bytes,
         sampled_milliseconds: u64::try_from(taken.as_millis()).unwrap_or(u64::MAX),
-    }))
+    });
+    Ok(measured)
 }
 
 async fn read(ends: &Ends, bucket: &BucketName, entry: &Entry) -> Result<u64> {

@@ -162,6 +162,14 @@ impl Plan {
         for unseen in &self.source_about.not_visible {
             writeln!(f, "unseen  {unseen}")?;
         }
+        if self.unreadable.count > 0 {
+            let names = names(&self.unreadable.examples, self.unreadable.count);
+            let count = self.unreadable.count;
+            writeln!(
+                f,
+                "UNREAD  {count} of the objects read for the estimate: {names}"
+            )?;
+        }
         for note in &self.notes {
             writeln!(f, "note    {note}")?;
         }
@@ -204,6 +212,11 @@ impl Plan {
         }
         match self.verdict.exit {
             ExitCode::Ok => writeln!(f, "result  a run would succeed"),
+            ExitCode::Failures if self.unreadable.count > 0 => writeln!(
+                f,
+                "result  a run would end with exit code 1: objects cannot be read, at least {}",
+                self.unreadable.count
+            ),
             ExitCode::Failures => writeln!(
                 f,
                 "result  a run would end with exit code 1: {} current objects cannot be carried; \

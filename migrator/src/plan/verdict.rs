@@ -95,7 +95,9 @@ pub(super) fn verdict(plan: &Plan, conditions: &Conditions) -> Verdict {
     let unaccepted_losses = plan.losses > 0 && !accepted;
     let exit = if !refusals.is_empty() {
         ExitCode::Refused
-    } else if unaccepted_losses && conditions.migration != Some(MarkerState::Cutover) {
+    } else if (unaccepted_losses || plan.unreadable.count > 0)
+        && conditions.migration != Some(MarkerState::Cutover)
+    {
         ExitCode::Failures
     } else {
         ExitCode::Ok
@@ -237,6 +239,12 @@ mod tests {
         assert_eq!(exit(&lossy, |_| {}), ExitCode::Failures);
         assert_eq!(exit(&lossy, |c| c.accept_loss = true), ExitCode::Ok);
         assert_eq!(exit(&lossy, |c| c.accept = Some(hash)), ExitCode::Ok);
+        // What reads fail on is found out by the copy, and not part of any list.
+        let encrypted = plan(|plan| plan.unreadable.add(|| "get b/k: 400".to_owned()));
+        assert_eq!(
+            exit(&encrypted, |c| c.accept_loss = true),
+            ExitCode::Failures
+        );
         let other = || Some("0123456789abcdef".to_owned());
         assert_eq!(exit(&lossy, |c| c.accept = other()), ExitCode::Refused);
         // Nothing stays behind any more: nothing needs to be accepted.
