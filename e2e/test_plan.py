@@ -324,5 +324,8 @@ def test_metadata_that_a_volume_cannot_keep_is_named_with_its_limit(tmp_path, fl
         assert keys(copied, "data") == ["fits", "zz"]
         assert copied.head_object(Bucket="data", Key="fits")["Metadata"] == metadata
         fleet.stop()
+        # The drive shows metadata in its listing: the plan knows.
+        found = plan(minio.directory, volume, code=1)
+        assert found["oversized"]["count"] == 1 and "data/too-much (" in found["oversized"]["examples"][0]
     finally:
         subprocess.run(["umount", str(volume)], check=True)

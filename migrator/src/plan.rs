@@ -118,6 +118,9 @@ pub struct Plan {
     pub apart: Named,
     /// Keys that differ by case only, where the target takes them for one.
     pub same_but_case: Option<Named>,
+    /// Objects whose metadata has no room in the file system of the target, where the source's
+    /// listing shows metadata.
+    pub oversized: Named,
     /// Every setting found, in the order of buckets.
     pub settings: Vec<Setting>,
     /// What will not travel, by reason.
@@ -163,6 +166,7 @@ impl Plan {
             hidden_examples: Vec::new(),
             apart: Named::default(),
             same_but_case: None,
+            oversized: Named::default(),
             settings: Vec::new(),
             not_carried: BTreeMap::new(),
             not_carried_hash: None,

@@ -67,6 +67,12 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
+    /// Bytes of extended attributes that surely do not fit beside an object any more, counted as
+    /// [`filestore_store::attribute_bytes`] does; `None` where that is not known.
+    fn attribute_limit(&self) -> Option<u64> {
+        None
+    }
+
     /// Looks whether the store is there and writable, once, without waiting.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use filestore_common::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -112,6 +113,16 @@ impl From<AttributeSet> for BTreeMap<String, JsonValue> {
             .map(|(n, v)| (n.into_owned(), value(v)))
             .collect()
     }
+}
+
+/// Bytes that the metadata of an object takes in the attribute block of ext4: an entry of 16
+/// bytes, name and value, each rounded up to 4 (fs/ext4/xattr.h).
+pub fn attribute_bytes(meta: &ObjectMeta) -> u64 {
+    let padded = |length: usize| length.next_multiple_of(4) as u64;
+    let set = codec::encode(meta, None);
+    set.iter()
+        .map(|(name, value)| 16 + padded(name.len()) + padded(value.len()))
+        .sum()
 }
 
 /// Writes the attributes of a directory of our own making (a multipart upload): on it, or in a

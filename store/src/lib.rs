@@ -31,6 +31,7 @@ mod store;
 mod trash;
 mod volume;
 
+pub use attributes::attribute_bytes;
 pub use error::{Error, Result};
 pub use query::*;
 pub use staged::Staged;

@@ -22,6 +22,7 @@ pub(super) struct Walk<'a> {
     sample: Sample,
     /// Pairs that differ by case only; `None` where the target tells them apart.
     pairs: Option<Pairs>,
+    attribute_limit: Option<u64>,
     /// Directories that new keys need.
     pub(super) directories: u64,
 }
@@ -35,6 +36,7 @@ impl<'a> Walk<'a> {
             tally: Tally::default(),
             sample: Sample::default(),
             pairs: folds.then(Pairs::default),
+            attribute_limit: ends.target.attribute_limit(),
             directories: 0,
         })
     }
@@ -165,6 +167,13 @@ impl<'a> Walk<'a> {
             && let Some(obstacle) = keys.tree.obstacle(key, bytes)
         {
             plan.apart.add(|| format!("{bucket}/{key} ({obstacle})"));
+        }
+        if let (Some(limit), Some(meta)) = (self.attribute_limit, &entry.meta) {
+            let needed = filestore_store::attribute_bytes(meta);
+            if needed > limit {
+                let name = || format!("{bucket}/{key} ({needed} bytes of {limit})");
+                plan.oversized.add(name);
+            }
         }
         if let Some(pairs) = &mut self.pairs {
             pairs.add(&format!("{bucket}/{key}"));

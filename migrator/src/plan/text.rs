@@ -162,6 +162,14 @@ impl Plan {
         for unseen in &self.source_about.not_visible {
             writeln!(f, "unseen  {unseen}")?;
         }
+        if self.oversized.count > 0 {
+            let names = names(&self.oversized.examples, self.oversized.count);
+            let count = self.oversized.count;
+            writeln!(
+                f,
+                "TOOBIG  {count} whose metadata has no room on the target: {names}"
+            )?;
+        }
         if self.unreadable.count > 0 {
             let names = names(&self.unreadable.examples, self.unreadable.count);
             let count = self.unreadable.count;
@@ -212,6 +220,12 @@ impl Plan {
         }
         match self.verdict.exit {
             ExitCode::Ok => writeln!(f, "result  a run would succeed"),
+            ExitCode::Failures if self.oversized.count > 0 => writeln!(
+                f,
+                "result  a run would end with exit code 1: metadata of {} objects does not fit; \
+                 use a volume with sidecar metadata or another file system",
+                self.oversized.count
+            ),
             ExitCode::Failures if self.unreadable.count > 0 => writeln!(
                 f,
                 "result  a run would end with exit code 1: objects cannot be read, at least {}",

@@ -95,7 +95,7 @@ pub(super) fn verdict(plan: &Plan, conditions: &Conditions) -> Verdict {
     let unaccepted_losses = plan.losses > 0 && !accepted;
     let exit = if !refusals.is_empty() {
         ExitCode::Refused
-    } else if (unaccepted_losses || plan.unreadable.count > 0)
+    } else if (unaccepted_losses || plan.unreadable.count + plan.oversized.count > 0)
         && conditions.migration != Some(MarkerState::Cutover)
     {
         ExitCode::Failures

@@ -25,6 +25,13 @@ const SMALL_BYTES: u64 = 1 << 20;
 /// How often and how many times to look whether the volume is free.
 const CLOSE_POLL: std::time::Duration = std::time::Duration::from_millis(5);
 const CLOSE_POLLS: u32 = 2000;
+/// `f_type` of ext2, ext3 and ext4 (linux/magic.h).
+const EXT_MAGIC: i128 = 0xEF53;
+/// Header and end of ext4's attribute block.
+const BLOCK_OVERHEAD: u64 = 36;
+/// What an inode of 1024 bytes takes besides, four times the usual size. The feature `ea_inode`,
+/// which no mkfs sets by itself, would lift the limit.
+const IN_INODE: u64 = 896;
 /// Chunks that wait for the disk.
 const CHUNKS_BEHIND: usize = 4;
 
@@ -75,6 +82,12 @@ impl VolumeTarget {
         })
     }
 
+    fn is_sidecar(&self) -> bool {
+        self.store
+            .as_ref()
+            .is_some_and(|store| store.metadata_mode() == MetadataMode::Sidecar)
+    }
+
     fn store(&self) -> Result<Arc<Store>> {
         self.store.clone().ok_or_else(|| {
             Error::new(
@@ -122,12 +135,15 @@ impl Target for VolumeTarget {
         blocking("look at", &name, move || Ok(casefold::folds(&directory))).await
     }
 
+    fn attribute_limit(&self) -> Option<u64> {
+        let stat = rustix::fs::fstatfs(&self.root).ok()?;
+        let block = u64::try_from(stat.f_bsize).ok()?;
+        let ext = i128::from(stat.f_type) == EXT_MAGIC;
+        (ext && !self.is_sidecar()).then(|| (block + IN_INODE).saturating_sub(BLOCK_OVERHEAD))
+    }
+
     fn metadata_limit(&self) -> Option<String> {
-        let sidecar = self
-            .store
-            .as_ref()
-            .is_some_and(|store| store.metadata_mode() == MetadataMode::Sidecar);
-        (!sidecar).then(|| {
+        (!self.is_sidecar()).then(|| {
             "headers, metadata and tags of an object are extended attributes: ext4 has room for \
              about 4000 bytes of them; an object with more is named when it is copied"
                 .into()
