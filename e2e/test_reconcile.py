@@ -333,6 +333,22 @@ def test_an_old_store_that_moved_on_is_a_conflict(fleet):
     assert {(run_dir(volume / ".filestore") / path).read_bytes() for path in saved.values()} == {b"by a late writer"}
 
 
+def test_back_over_s3_alone(fleet):
+    """Neither the volume nor the drive is touched directly; the state lies where the take-over left it."""
+    moved = Moved(fleet)
+    volume, minio, gateway, served, legacy = moved.volume, moved.minio, moved.gateway, moved.served, moved.legacy
+    minio.start()
+    state = ["--state-dir", str(volume / ".filestore")]
+    migrate("reverse", gateway, minio, *state)
+    done = migrate("reverse", gateway, minio, *state, "--complete")
+    # Listings do not tell of tags: every object is asked for them at the end.
+    assert "added 0, replaced 1, deleted 0" in done.stdout, done.stdout
+    expected, found = without_times(snapshot(served)), without_times(snapshot(legacy))
+    del expected["data"]["hidden/child"]
+    assert_same(found, expected)
+    assert marker(volume)["state"] == "rolledBack"
+
+
 def test_a_killed_reverse_resumes(fleet):
     minio = fleet.minio()
     legacy = boto(minio)

@@ -50,6 +50,17 @@ const EXAMPLES: usize = 10;
 /// Failures kept in full.
 const FAILURES: usize = 100;
 
+/// How much is looked at to see what changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// The read side's listings; the written side is asked for the keys that changed there.
+    Changes,
+    /// Both sides' listings.
+    Listings,
+    /// And the metadata of every object that a listing does not tell and the manifest knows.
+    Metadata,
+}
+
 /// What to reconcile, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Task<'a> {
@@ -60,8 +71,7 @@ pub(crate) struct Task<'a> {
     pub(crate) rules: Rules,
     /// Whether the served store keeps Last-Modified of the legacy one.
     pub(crate) keeps_times: bool,
-    /// Whether the written side is listed as well; else it is asked for changed keys only.
-    pub(crate) list_target: bool,
+    pub(crate) depth: Depth,
     /// Say what would be done.
     pub(crate) dry_run: bool,
     /// Where a dry run writes what it would do.
@@ -185,7 +195,8 @@ pub(crate) async fn reconcile(ends: &Ends, task: &Task<'_>) -> Result<Found> {
     };
     if first.objects == 0 {
         return refuse(format!(
-            "{} objects would go because the side that is read is empty",
+            "{} objects would go because the side that is read is empty; delete them by hand if \
+             that is so",
             first.doomed
         ));
     }
@@ -203,7 +214,7 @@ pub(crate) async fn reconcile(ends: &Ends, task: &Task<'_>) -> Result<Found> {
 async fn sweep(ends: &Ends, task: &Task<'_>, held_back: bool) -> Result<Found> {
     let path = task.state.manifest(task.run_id);
     let read: Vec<_> = ends.source.buckets().await?;
-    let join = Join::open(ends, &path, &read, task.list_target).await?;
+    let join = Join::open(ends, &path, &read, task.depth != Depth::Changes).await?;
     let journal = match (task.dry_run, task.report) {
         (false, _) => Some(Journal::open(&task.run_file(CHANGES_FILE))?),
         (true, Some(report)) => Some(Journal::replace(report)?),

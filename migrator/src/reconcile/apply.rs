@@ -10,12 +10,12 @@ use super::decide::{Action, Change, Holds, Open, Side, Verdict, verdict};
 use super::join::{Far, Place};
 use super::journal::{Did, Entered, Journal, Version};
 use super::step::{Came, Missed, Step};
-use super::{Task, lost, view};
+use super::{Depth, Task, lost, view};
 use crate::copy::{Copied, Ends};
 use crate::manifest::{Line, unix};
 use crate::source::{Bucket, Entry};
 use crate::target::Expect;
-use crate::{Error, Event, Result};
+use crate::{Error, Event, Kind, Result};
 
 /// How often a key is looked at that keeps moving on the written side.
 const LOOKS: u32 = 4;
@@ -85,12 +85,19 @@ impl<'a> Applier<'a> {
             sides: (None, None),
             line: place.base.clone(),
         };
-        if self.nothing_happened(&place) {
+        if self.nothing_happened(&place) && !self.retouched(&place).await? {
             return Ok(step);
         }
         for _ in 0..LOOKS {
             let look = match self.look(&place).await {
                 Ok(look) => look,
+                // The listing said so: it is there, and nobody can read it. Not a deletion.
+                Err(error)
+                    if place.reading.is_none()
+                        && matches!(error.kind, Kind::Unsupported | Kind::Damaged) =>
+                {
+                    return Ok(step);
+                }
                 Err(error) => return self.failed(step, error),
             };
             let (action, sides) = self.decide(&place, &look);
@@ -124,6 +131,18 @@ impl<'a> Applier<'a> {
             Far::Listed(entry) => self.change(writes, base, entry.as_ref()),
         };
         (read, written) == (Change::Same, Change::Same)
+    }
+
+    /// Whether metadata or tags changed alone, asked where listings do not tell it.
+    async fn retouched(&self, place: &Place) -> Result<bool> {
+        let known = place.base.as_ref().is_some_and(|line| line.meta.is_some());
+        let told = place.reading.as_ref().is_none_or(|now| now.meta.is_some());
+        if self.task.depth != Depth::Metadata || !known || told {
+            return Ok(false);
+        }
+        let now = self.ends.source.head(&place.bucket, &place.key).await?;
+        let side = self.task.rules.writes.other();
+        Ok(self.change(side, place.base.as_ref(), now.as_ref()) != Change::Same)
     }
 
     /// What a listing shows may be old, and what it does not show may exist.

@@ -172,8 +172,19 @@ impl World {
                 replaced.insert((key.to_owned(), etag.to_owned()));
             }
             if let Some(path) = line["saved"].as_str() {
-                saved.insert(std::fs::read_to_string(run_dir.join(path)).unwrap());
+                let body = std::fs::read_to_string(run_dir.join(path)).unwrap();
+                assert_eq!(
+                    line["was"]["etag"].as_str(),
+                    Some(store::etag(&body).as_str())
+                );
+                saved.insert(body);
             }
+            // What a decision takes away is kept, not only named.
+            let takes = matches!(line["did"].as_str(), Some("replace" | "delete"));
+            assert!(
+                !takes || line["conflict"] != true || line["saved"].is_string(),
+                "{line}"
+            );
         }
         (replaced, saved)
     }
@@ -198,7 +209,10 @@ impl World {
             run_id: RUN,
             rules,
             keeps_times: true,
-            list_target: rules.writes == Side::Legacy,
+            depth: match rules.writes {
+                Side::Legacy => Depth::Listings,
+                Side::Served => Depth::Changes,
+            },
             dry_run: false,
             report: None,
             deadline: None,
@@ -366,20 +380,16 @@ async fn over_and_back_and_over_again() {
     world.client(Side::Served, Write::Put(0));
     world.client(Side::Served, Write::Put(4));
     world.client(Side::Served, Write::Delete(1));
-    let back = world
-        .reconcile(rules(Side::Legacy), Blow::default())
-        .await
-        .unwrap();
+    let back = world.reconcile(rules(Side::Legacy), Blow::default()).await;
+    let back = back.unwrap();
     assert_eq!((back.added, back.updated, back.deleted), (1, 1, 1));
     assert_eq!(world.legacy.bodies(), world.served.bodies());
     // The old store serves; somebody missed it.
     world.client(Side::Legacy, Write::Put(0));
     world.client(Side::Legacy, Write::Delete(4));
     world.client(Side::Served, Write::Put(3));
-    let again = world
-        .reconcile(rules(Side::Served), Blow::default())
-        .await
-        .unwrap();
+    let again = world.reconcile(rules(Side::Served), Blow::default()).await;
+    let again = again.unwrap();
     assert_eq!((again.added, again.updated, again.deleted), (0, 1, 1));
     let served = world.served.map();
     assert_eq!(served.get("k0"), world.legacy.map().get("k0"));

@@ -9,7 +9,7 @@ use filestore_common::{BucketName, ObjectKey};
 use futures::StreamExt;
 
 use super::{Ending, Outcome, before, held};
-use crate::reconcile::{DIVERGENCE_FILE, Deletes, Found, Rules, Side, Task, reconcile};
+use crate::reconcile::{DIVERGENCE_FILE, Deletes, Depth, Found, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
 use crate::session::{Session, phase};
 use crate::source::{Bucket, Entry, Listing, Object, Source, Tally};
@@ -123,7 +123,7 @@ async fn compare(
             deletes: Deletes::List,
         },
         keeps_times: session.ends.target.traits().keeps_last_modified,
-        list_target: false,
+        depth: Depth::Changes,
         dry_run: false,
         report: None,
         deadline: Some(deadline),

@@ -12,10 +12,10 @@ use super::text::reconciled;
 use super::{Ending, Outcome, within};
 use crate::connect::{self, Presence};
 use crate::plan::loss_names;
-use crate::reconcile::{Deletes, Rules, Side, Task};
+use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task};
 use crate::s3::Patience;
 use crate::session::{Session, phase};
-use crate::source::Source;
+use crate::source::{Source, Tally};
 use crate::state::{State, new_marker, rfc3339};
 use crate::{Endpoint, Error, ExitCode, Kind, Phase, Result, RunOptions, guard, manifest};
 
@@ -105,7 +105,7 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
             deletes: Deletes::Apply,
         },
         keeps_times: session.ends.target.traits().keeps_last_modified,
-        list_target: true,
+        depth: Depth::Listings,
         dry_run: false,
         report: None,
         deadline: None,
@@ -123,10 +123,10 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
         return Err(moving(session));
     }
     let mut summary = reconciled(&found, state, &run_id, false);
-    let losses = found.tally.losses();
-    if losses > 0 && !options.accepts(&found.tally) {
-        let hash = found.tally.hash();
-        let names = loss_names(&found.tally.clone().into_marker());
+    let tally = left_behind(session, &found).await?;
+    let hash = tally.hash();
+    if tally.losses() > 0 && !options.accepts(&tally) {
+        let names = loss_names(&tally.clone().into_marker());
         summary.extend([
             "not carried: ",
             &names,
@@ -135,6 +135,10 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
             ", or whatever they are by --accept-loss\n",
         ]);
         exit = ExitCode::Failures;
+    } else if exit == ExitCode::Ok && options.is_another_list(&tally) {
+        let text = "another list stays behind than the accepted one: ";
+        summary.extend([text, &hash, "\n"]);
+        exit = ExitCode::Refused;
     }
     if found.conflicts > 0 {
         summary.push_str("decide with --prefer newest, source or target\n");
@@ -143,9 +147,9 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
     if exit == ExitCode::Ok {
         ending = Ending::Migrated;
         marker.carried.buckets = session.identity.buckets.len() as u64;
-        marker.not_carried = found.tally.clone().into_marker();
+        marker.not_carried = tally.into_marker();
         let left = !marker.not_carried.is_empty();
-        marker.not_carried_hash = left.then(|| found.tally.hash());
+        marker.not_carried_hash = left.then_some(hash);
         marker.accepted_by = left.then(|| options.acceptance()).flatten();
         marker.source = session.identity.clone();
         marker.state = MarkerState::Verified;
@@ -162,6 +166,17 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
         marker: Some(marker),
         summary,
     })
+}
+
+/// All that stays behind, as a plan counts it.
+async fn left_behind(session: &Session<'_>, found: &Found) -> Result<Tally> {
+    let source = &session.ends.source;
+    let mut tally = found.tally.clone();
+    for bucket in source.buckets().await? {
+        tally.merge(source.survey(&bucket.name).await?);
+    }
+    tally.merge(source.survey_store().await?);
+    Ok(tally)
 }
 
 fn moving(session: &Session<'_>) -> Error {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::held::{Held, hold, state_beside};
 use super::text::reconciled;
 use super::{Ending, Outcome, configured, within};
-use crate::reconcile::{Deletes, Rules, Side, Task, reconcile};
+use crate::reconcile::{Deletes, Depth, Rules, Side, Task, reconcile};
 use crate::session::{Session, patience, phase};
 use crate::source::Source;
 use crate::{Error, Kind, Phase, Progress, Result, RunOptions, connect, guard};
@@ -101,7 +101,7 @@ async fn merge_held(
                 deletes: how.deletes,
             },
             keeps_times: session.ends.target.traits().keeps_last_modified,
-            list_target: false,
+            depth: Depth::Changes,
             dry_run: how.dry_run,
             report: how.report.as_deref(),
             deadline: None,

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::held::{Held, hold, state_beside, until_done};
 use super::text::reconciled;
 use super::{Ending, Outcome, configured, within};
-use crate::reconcile::{Deletes, Rules, Side, Task, reconcile};
+use crate::reconcile::{Deletes, Depth, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
 use crate::session::{Session, patience, phase};
 use crate::source::Source;
@@ -62,63 +62,89 @@ pub async fn reverse(
     // Whatever it may hide from its listings, the old store is asked to take everything.
     session.ends.source = source;
     within(session, async |session| {
-        if !how.dry_run {
-            guard::prove_different(&session.ends, &options.to.location).await?;
-        }
-        phase(&*progress, Phase::Reverse, None, None);
-        let run_id = held.marker.run_id.clone();
-        let state = held.state.clone();
-        let task = Task {
-            command: "reverse",
-            state: &state,
-            run_id: &run_id,
-            rules: Rules {
-                writes: Side::Legacy,
-                prefer: options.prefer,
-                deletes: Deletes::Apply,
-            },
-            keeps_times,
-            list_target: true,
-            dry_run: how.dry_run,
-            report: how.report.as_deref(),
-            deadline: None,
-            max_delete: options.max_delete,
-        };
-        if how.complete && !how.dry_run {
-            held.enter(MarkerState::RollingBack)?;
-        }
-        let found = if how.complete && !how.dry_run {
-            let found = until_done(&session.ends, &task, Phase::Reverse, |found| held.record(found));
-            found.await?.ok_or_else(|| {
-                let served = served.location.to_string();
-                let problem = "keeps changing: its clients are still at work";
-                Error::new(Kind::Refused, "take back from", served, problem)
-                    .with_cure("lead them away from it first, then run this again")
-            })?
-        } else {
-            let found = reconcile(&session.ends, &task).await?;
-            if !how.dry_run {
-                held.record(&found)?;
-            }
-            found
-        };
-        let mut exit = found.exit();
-        if exit == ExitCode::Ok && found.tally.losses() > 0 && !options.accepts(&found.tally) {
-            exit = ExitCode::Failures;
-        }
-        let mut summary = reconciled(&found, &state, &run_id, how.dry_run);
-        if found.conflicts > 0 {
-            summary.push_str("decide with --prefer newest, source (the served store) or target (the legacy store)\n");
-        }
-        let mut ending = Ending::Reversed;
-        if how.complete && !how.dry_run && exit == ExitCode::Ok {
-            held.enter(MarkerState::RolledBack)?;
-            ending = Ending::RolledBack;
-            summary.push_str("verified; rolled back: the legacy store has everything and may serve again\n");
-        }
-        Ok(outcome(exit, ending, &held, summary))
+        take_back(session, &mut held, how, keeps_times).await
     })
     .await
+}
+
+async fn take_back(
+    session: &Session<'_>,
+    held: &mut Held,
+    how: &ReverseOptions,
+    keeps_times: bool,
+) -> Result<Outcome> {
+    let options = session.options;
+    let progress = session.ends.progress.clone();
+    if !how.dry_run {
+        guard::prove_different(&session.ends, &options.to.location).await?;
+    }
+    phase(&*progress, Phase::Reverse, None, None);
+    let run_id = held.marker.run_id.clone();
+    let state = held.state.clone();
+    let task = Task {
+        command: "reverse",
+        state: &state,
+        run_id: &run_id,
+        rules: Rules {
+            writes: Side::Legacy,
+            prefer: options.prefer,
+            deletes: Deletes::Apply,
+        },
+        keeps_times,
+        depth: if how.complete {
+            Depth::Metadata
+        } else {
+            Depth::Listings
+        },
+        dry_run: how.dry_run,
+        report: how.report.as_deref(),
+        deadline: None,
+        max_delete: options.max_delete,
+    };
+    if how.complete && !how.dry_run {
+        held.enter(MarkerState::RollingBack)?;
+    }
+    let found = if how.complete && !how.dry_run {
+        let found = until_done(&session.ends, &task, Phase::Reverse, |found| {
+            held.record(found)
+        });
+        found.await?.ok_or_else(|| {
+            let served = options.from.as_ref().map(|from| from.location.to_string());
+            let problem = "keeps changing: its clients are still at work";
+            Error::new(
+                Kind::Refused,
+                "take back from",
+                served.unwrap_or_default(),
+                problem,
+            )
+            .with_cure("lead them away from it first, then run this again")
+        })?
+    } else {
+        let found = reconcile(&session.ends, &task).await?;
+        if !how.dry_run {
+            held.record(&found)?;
+        }
+        found
+    };
+    let mut exit = found.exit();
+    if exit == ExitCode::Ok && found.tally.losses() > 0 && !options.accepts(&found.tally) {
+        exit = ExitCode::Failures;
+    }
+    let mut summary = reconciled(&found, &state, &run_id, how.dry_run);
+    if found.conflicts > 0 {
+        summary.push_str(
+            "decide with --prefer newest, source (the served store) or target (the legacy store)\n",
+        );
+    }
+    let mut ending = Ending::Reversed;
+    if how.complete && !how.dry_run && exit == ExitCode::Ok {
+        held.enter(MarkerState::RolledBack)?;
+        ending = Ending::RolledBack;
+        summary.push_str(
+            "verified; rolled back: the legacy store has everything and may serve again\n",
+        );
+    }
+    Ok(outcome(exit, ending, held, summary))
 }
 
 fn outcome(exit: ExitCode, ending: Ending, held: &Held, summary: String) -> Outcome {
