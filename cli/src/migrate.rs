@@ -4,6 +4,7 @@ mod admin;
 mod options;
 mod output;
 mod reconcile;
+mod scope;
 mod show;
 mod sides;
 mod summary;
@@ -39,6 +40,8 @@ enum Command {
         #[command(flatten)]
         sides: sides::Sides,
         #[command(flatten)]
+        scope: scope::ScopeFlags,
+        #[command(flatten)]
         tuning: options::Tuning,
         /// Seconds in which objects may be read to estimate the time of the copy; 0 = none.
         #[arg(long, default_value_t = 3, value_name = "SECONDS")]
@@ -52,6 +55,8 @@ enum Command {
         #[command(flatten)]
         sides: sides::Sides,
         #[command(flatten)]
+        scope: scope::ScopeFlags,
+        #[command(flatten)]
         tuning: options::Tuning,
         /// Write a JSON line for every object that is copied, deleted or fails.
         #[arg(long, value_name = "FILE")]
@@ -61,6 +66,8 @@ enum Command {
     Final {
         #[command(flatten)]
         sides: sides::Sides,
+        #[command(flatten)]
+        scope: scope::ScopeFlags,
         #[command(flatten)]
         tuning: options::Tuning,
         /// How closely to look at the end.
@@ -78,6 +85,8 @@ enum Command {
         #[command(flatten)]
         sides: sides::Sides,
         #[command(flatten)]
+        scope: scope::ScopeFlags,
+        #[command(flatten)]
         tuning: options::Tuning,
         /// How closely to look.
         #[arg(long, value_enum, default_value_t = Look::Listing)]
@@ -93,6 +102,8 @@ enum Command {
     Run {
         #[command(flatten)]
         sides: sides::OptionalSides,
+        #[command(flatten)]
+        scope: scope::ScopeFlags,
         #[command(flatten)]
         tuning: options::Tuning,
         /// How closely to look before the marker is written.
@@ -166,6 +177,7 @@ impl From<Look> for Mode {
 pub(crate) fn run_options(args: Args) -> anyhow::Result<RunOptions> {
     let Command::Run {
         sides,
+        scope,
         tuning,
         verify,
         no_cutover,
@@ -181,7 +193,7 @@ pub(crate) fn run_options(args: Args) -> anyhow::Result<RunOptions> {
         verify: verify.into(),
         again,
         prefer: prefer.map(Into::into),
-        ..tuning.apply(sides.options()?)
+        ..scope.apply(tuning.apply(sides.options()?), false)?
     })
 }
 
@@ -260,27 +272,30 @@ async fn dispatch(
     match command {
         Command::Plan {
             sides,
+            scope,
             tuning,
             measure,
             json,
         } => {
             let options = RunOptions {
                 measure: Duration::from_secs(measure),
-                ..tuning.apply(sides.options()?)
+                ..scope.apply(tuning.apply(sides.options()?), true)?
             };
             plan(&options, json, progress, cancel).await
         }
         Command::Copy {
             sides,
+            scope,
             tuning,
             report,
         } => {
             shown.report_to(report.as_deref())?;
-            let options = tuning.apply(sides.options()?);
+            let options = scope.apply(tuning.apply(sides.options()?), true)?;
             ended(shown, &engine::copy(&options, progress, cancel).await?)
         }
         Command::Final {
             sides,
+            scope,
             tuning,
             verify,
             cutover,
@@ -289,7 +304,7 @@ async fn dispatch(
             shown.report_to(report.as_deref())?;
             let options = RunOptions {
                 cutover,
-                ..tuning.apply(sides.options()?)
+                ..scope.apply(tuning.apply(sides.options()?), false)?
             };
             ended(
                 shown,
@@ -298,20 +313,17 @@ async fn dispatch(
         }
         Command::Verify {
             sides,
+            scope,
             tuning,
             mode,
             report,
             json,
         } => {
-            let options = tuning.apply(sides.options()?);
+            let options = scope.apply(tuning.apply(sides.options()?), true)?;
             let report = report.as_deref();
             let (exit, findings) =
                 engine::verify(&options, mode.into(), report, progress, cancel).await?;
-            if json {
-                output::json(&findings)?;
-            } else {
-                output::text(&findings.to_string())?;
-            }
+            output::either(json, &findings)?;
             Ok(exit)
         }
         command @ Command::Run { .. } => {
@@ -326,11 +338,7 @@ async fn dispatch(
         Command::Reverse(reverse) => ended(shown, &reverse.run(progress, cancel).await?),
         Command::Status { to, json } => {
             let status = engine::status(&to.options()?)?;
-            if json {
-                output::json(&status)?;
-            } else {
-                output::text(&status.to_string())?;
-            }
+            output::either(json, &status)?;
             Ok(ExitCode::Ok)
         }
     }
@@ -343,11 +351,7 @@ async fn plan(
     cancel: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     let plan = engine::plan(options, progress, cancel).await?;
-    if json {
-        output::json(&plan)?;
-    } else {
-        output::text(&plan.to_string())?;
-    }
+    output::either(json, &plan)?;
     Ok(plan.exit())
 }
 

@@ -42,6 +42,30 @@ pub struct SourceIdentity {
     pub buckets: Vec<String>,
 }
 
+/// Which objects a migration is about, in the words of the command line. Empty = everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MarkerScope {
+    /// Buckets, `name` or `name=name on the target`; none = all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<String>,
+    /// Buckets left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude_buckets: Vec<String>,
+    /// Prefixes and globs of keys; none = all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// Prefixes and globs of keys left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// Modified at this time or later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newer: Option<String>,
+    /// Modified before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub older: Option<String>,
+}
+
 /// Totals of what was carried.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -97,6 +121,9 @@ pub struct Marker {
     pub cutover_at: Option<String>,
     /// The store copied from.
     pub source: SourceIdentity,
+    /// Which of its objects are meant; `None` = all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<MarkerScope>,
     /// What was carried.
     pub carried: Counts,
     /// SHA-256 over the carried (bucket, key, ETag, size), hex; how to recompute it is in

@@ -107,6 +107,10 @@ impl Source for Fitted {
         self.source.still().await
     }
 
+    fn own_name(&self, bucket: &BucketName) -> BucketName {
+        self.source.own_name(bucket)
+    }
+
     fn local_paths(&self) -> Vec<PathBuf> {
         self.source.local_paths()
     }

@@ -1,10 +1,11 @@
 //! What must hold before anything is written.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use filestore_common::marker::SourceIdentity;
-use filestore_common::{ETag, ObjectInfo, ObjectKey, ObjectMeta};
+use filestore_common::{BucketName, ETag, ObjectInfo, ObjectKey, ObjectMeta};
 use futures::{StreamExt, stream};
 use md5::{Digest, Md5};
 
@@ -13,32 +14,57 @@ use crate::source::Object;
 use crate::target::Expect;
 use crate::{Error, Kind, Location, Result};
 
-/// Proves that source and target are not one store: what is written to the target does not appear
-/// on the source. Names prove nothing (a Service may already lead to the new store).
+/// Begin of the key of a probe.
+const PROBE: &str = ".filestore-probe-";
+
+/// Whether a key is that of a probe.
+pub(crate) fn is_probe(key: &ObjectKey) -> bool {
+    key.as_str().starts_with(PROBE)
+}
+
+/// Proves that no bucket that is written is one that is read: what is written to the target does
+/// not appear on the source. Names prove nothing (a Service may already lead to the new store),
+/// but one store has one list of buckets: only a name that both sides have can be one bucket.
 ///
 /// # Errors
-/// [`Kind::Refused`] when they are one.
+/// [`Kind::Refused`] when one is.
 pub async fn prove_different(ends: &Ends, to: &Location) -> Result<()> {
     if let Location::Volume(target) = to {
         for path in ends.source.local_paths() {
             apart(&path, target)?;
         }
     }
-    let on_source = ends.source.buckets().await?;
-    let on_target = ends.target.buckets().await?;
-    let Some(common) = on_target
-        .iter()
-        .map(|b| &b.name)
-        .find(|name| on_source.iter().any(|b| b.name == **name))
-    else {
-        // One store has one list of buckets.
-        return Ok(());
+    // By the source's own names.
+    let mut read: BTreeMap<BucketName, BucketName> = BTreeMap::new();
+    for bucket in ends.source.buckets().await? {
+        read.insert(ends.source.own_name(&bucket.name), bucket.name);
+    }
+    let renamed = read.iter().any(|(own, shown)| own != shown);
+    let written = ends.target.buckets().await?;
+    let mut common = written.iter().filter_map(|bucket| {
+        let shown = read.get(&bucket.name)?;
+        Some((&bucket.name, shown))
+    });
+    // Under their own names all buckets are common, or none: one speaks for all. Renamed, each
+    // may be the source of one and the target of another.
+    let probes: Vec<_> = if renamed {
+        common.collect()
+    } else {
+        common.next().into_iter().collect()
     };
+    for (written, shown) in probes {
+        probe(ends, written, shown).await?;
+    }
+    Ok(())
+}
+
+/// Writes an object into `written` and looks for it in the bucket that the source shows as `shown`.
+async fn probe(ends: &Ends, written: &BucketName, shown: &BucketName) -> Result<()> {
     let content = uuid::Uuid::new_v4().to_string();
     let invalid = |error: filestore_common::key::NameError| {
-        Error::new(Kind::Other, "probe", common.as_str(), error.to_string())
+        Error::new(Kind::Other, "probe", written.as_str(), error.to_string())
     };
-    let key = ObjectKey::new(format!(".filestore-probe-{content}")).map_err(invalid)?;
+    let key = ObjectKey::new(format!("{PROBE}{content}")).map_err(invalid)?;
     let etag = ETag::new(hex::encode(Md5::digest(content.as_bytes())));
     let probe = Object {
         info: ObjectInfo {
@@ -49,21 +75,24 @@ pub async fn prove_different(ends: &Ends, to: &Location) -> Result<()> {
         body: stream::iter([Ok(Bytes::from(content))]).boxed(),
     };
     ends.target
-        .put(common, &key, probe, &Expect::Absent)
+        .put(written, &key, probe, &Expect::Absent)
         .await?;
-    let seen = ends.source.head(common, &key).await;
+    let seen = ends.source.head(shown, &key).await;
     let removed = ends
         .target
-        .delete(common, &key, &Expect::Same(Some(etag)))
+        .delete(written, &key, &Expect::Same(Some(etag)))
         .await;
     match seen? {
         Some(_) => Err(Error::new(
             Kind::Refused,
             "compare",
-            ends.target.traits().location,
+            format!("{}/{written}", ends.target.traits().location),
             "source and target are the same store: a probe written to one appeared on the other",
         )
-        .with_cure("give the address of the legacy store as --from")),
+        .with_cure(
+            "give the address of the legacy store as --from, or a name of its own to each bucket \
+             on the target",
+        )),
         None => removed,
     }
 }

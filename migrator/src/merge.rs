@@ -39,7 +39,7 @@ pub struct Ordered {
     items: mpsc::Receiver<Result<Listed>>,
     name: String,
     last: Option<ObjectKey>,
-    peeked: Option<Entry>,
+    peeked: Option<Listed>,
     ended: bool,
 }
 
@@ -71,14 +71,17 @@ impl Ordered {
     /// # Errors
     /// What the listing met; [`Kind::Listing`] when keys do not ascend.
     pub async fn next(&mut self) -> Result<Option<Listed>> {
-        if let Some(entry) = self.peeked.take() {
-            return Ok(Some(Listed::Object(entry)));
+        if let Some(item) = self.peeked.take() {
+            return Ok(Some(item));
         }
         if self.ended {
             return Ok(None);
         }
         match self.items.recv().await {
-            Some(Ok(Listed::Object(entry))) => {
+            Some(Ok(item @ (Listed::Object(_) | Listed::Outside(_)))) => {
+                let (Listed::Object(entry) | Listed::Outside(entry)) = &item else {
+                    return Ok(Some(item));
+                };
                 if let Some(last) = &self.last
                     && *last >= entry.key
                 {
@@ -94,7 +97,7 @@ impl Ordered {
                     )));
                 }
                 self.last = Some(entry.key.clone());
-                Ok(Some(Listed::Object(entry)))
+                Ok(Some(item))
             }
             Some(Ok(left)) => Ok(Some(left)),
             Some(Err(error)) if is_end(&error) => {
@@ -139,35 +142,68 @@ impl Merge {
     /// # Errors
     /// Of [`Ordered::next`].
     pub async fn next(&mut self) -> Result<Option<Merged>> {
-        let ours = match self.source.next().await? {
-            Some(Listed::Left(left)) => return Ok(Some(Merged::Left(left))),
-            Some(Listed::Object(entry)) => Some(entry),
-            None => None,
-        };
-        let theirs = loop {
-            match self.target.next().await? {
-                // What a target reports on the side is no business of a migration into it.
-                Some(Listed::Left(_)) => {}
-                Some(Listed::Object(entry)) => break Some(entry),
-                None => break None,
-            }
-        };
-        Ok(match (ours, theirs) {
-            (None, None) => None,
-            (Some(ours), None) => Some(Merged::Pair(Pair::Source(ours))),
-            (None, Some(theirs)) => Some(Merged::Pair(Pair::Target(theirs))),
-            (Some(ours), Some(theirs)) => Some(Merged::Pair(match ours.key.cmp(&theirs.key) {
+        loop {
+            let ours = match self.source.next().await? {
+                Some(Listed::Left(left)) => return Ok(Some(Merged::Left(left))),
+                other => other.and_then(Side::of),
+            };
+            let theirs = loop {
+                match self.target.next().await? {
+                    // What a target reports on the side is no business of a migration into it.
+                    Some(Listed::Left(_)) => {}
+                    other => break other.and_then(Side::of),
+                }
+            };
+            let order = match (&ours, &theirs) {
+                (None, None) => return Ok(None),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(ours), Some(theirs)) => ours.entry.key.cmp(&theirs.entry.key),
+            };
+            let (ours, theirs) = match order {
                 Ordering::Less => {
-                    self.target.peeked = Some(theirs);
-                    Pair::Source(ours)
+                    self.target.peeked = theirs.map(Side::back);
+                    (ours, None)
                 }
                 Ordering::Greater => {
-                    self.source.peeked = Some(ours);
-                    Pair::Target(theirs)
+                    self.source.peeked = ours.map(Side::back);
+                    (None, theirs)
                 }
-                Ordering::Equal => Pair::Both(ours, theirs),
-            })),
-        })
+                Ordering::Equal => (ours, theirs),
+            };
+            let pair = match (ours, theirs) {
+                (Some(ours), _) if ours.outside => continue,
+                (Some(ours), Some(theirs)) => Pair::Both(ours.entry, theirs.entry),
+                (Some(ours), None) => Pair::Source(ours.entry),
+                (None, Some(theirs)) if !theirs.outside => Pair::Target(theirs.entry),
+                (None, _) => continue,
+            };
+            return Ok(Some(Merged::Pair(pair)));
+        }
+    }
+}
+
+/// An object of one side, and whether it lies outside of the window of time.
+struct Side {
+    entry: Entry,
+    outside: bool,
+}
+
+impl Side {
+    fn of(item: Listed) -> Option<Self> {
+        let outside = matches!(item, Listed::Outside(_));
+        match item {
+            Listed::Object(entry) | Listed::Outside(entry) => Some(Self { entry, outside }),
+            Listed::Left(_) => None,
+        }
+    }
+
+    fn back(self) -> Listed {
+        if self.outside {
+            Listed::Outside(self.entry)
+        } else {
+            Listed::Object(self.entry)
+        }
     }
 }
 

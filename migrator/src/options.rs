@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Endpoint;
 use crate::pass::Durability;
 use crate::reconcile::Prefer;
 use crate::source::Tally;
 use crate::verify::Mode;
+use crate::{Endpoint, Scope};
 
 /// What to migrate and how.
 #[expect(
@@ -20,6 +20,10 @@ pub struct RunOptions {
     pub from: Option<Endpoint>,
     /// The target.
     pub to: Endpoint,
+    /// Which objects.
+    pub scope: Scope,
+    /// Make buckets that the target does not have.
+    pub create_buckets: bool,
     /// Names the run; `None` = the marker's, or a new one.
     pub run_id: Option<String>,
     /// Where marker and manifest go when the target is no volume.
@@ -69,6 +73,8 @@ impl RunOptions {
         Self {
             from,
             to,
+            scope: Scope::default(),
+            create_buckets: true,
             run_id: None,
             state_dir: None,
             owner: "filestore".into(),

@@ -21,7 +21,7 @@ use crate::policy::Pass;
 use crate::session::{Session, patience, phase, state_of};
 use crate::source::Source;
 use crate::verify::{self, Findings, Mode, Outputs};
-use crate::{Endpoint, Error, ExitCode, Kind, Phase, Progress, Result, RunOptions};
+use crate::{Endpoint, Error, Event, ExitCode, Kind, Phase, Progress, Result, RunOptions};
 
 pub use merge::{MergeOptions, merge, merge_from};
 pub use reverse::{ReverseOptions, reverse};
@@ -91,7 +91,12 @@ pub async fn plan(
     let source = connect::source(configured(options)?, &patience).await?;
     let session = Session::open(options, source, false, &patience).await?;
     within(session, async |session| {
-        session.planned(Some(options.measure)).await
+        let plan = session.planned(Some(options.measure)).await;
+        let unfitted = session.view.unfitted();
+        if !unfitted.is_empty() {
+            progress.event(&Event::Note(unfitted.trim_end()));
+        }
+        plan
     })
     .await
 }
@@ -124,14 +129,14 @@ pub async fn copy_from(
     let session = Session::open(options, source, true, &patience).await?;
     within(session, async |session| {
         session.precheck().await?;
-        session.begin().await?;
+        session.begin(Pass::Copy).await?;
         phase(&*progress, Phase::Copy, None, None);
         let report = session.pass(Pass::Copy).await?;
         Ok(Outcome {
             exit: report.exit(options.accepts(&report.tally)),
             ending: Ending::Incomplete,
             marker: session.marker.clone(),
-            summary: report.to_string(),
+            summary: report.to_string() + &session.view.unfitted(),
         })
     })
     .await
@@ -167,7 +172,7 @@ pub async fn finish_from(
     let session = Session::open(options, source, true, &patience).await?;
     within(session, async |session| {
         session.precheck().await?;
-        session.begin().await?;
+        session.begin(Pass::Final).await?;
         before::conclude(session, mode, None).await
     })
     .await

@@ -13,7 +13,8 @@ use crate::pass::{self, Limits, Recorder, Report};
 use crate::plan::Conditions;
 use crate::policy::Pass;
 use crate::s3::Patience;
-use crate::source::Source;
+use crate::scope::{Range, Scope, ScopedSource, ScopedTarget, View};
+use crate::source::{Listed, Source};
 use crate::state::{Checkpoint, State, new_marker, rfc3339};
 use crate::target::Target;
 use crate::verify::{self, Findings, Mode, Outputs};
@@ -30,6 +31,8 @@ pub(crate) struct Session<'a> {
     pub(crate) state: Option<State>,
     pub(crate) identity: SourceIdentity,
     pub(crate) marker: Option<Marker>,
+    /// What of both sides is shown to the engine.
+    pub(crate) view: Arc<View>,
 }
 
 /// How waits are reported and ended.
@@ -55,6 +58,28 @@ pub(crate) fn state_of(options: &RunOptions) -> Option<State> {
     directory.map(State::new)
 }
 
+/// Which objects are looked at: what is asked for, until the target was handed over; then what was
+/// migrated, or with `part` a part of it.
+fn scope(options: &RunOptions, marker: Option<&Marker>, part: bool) -> Result<Scope> {
+    let location = options.from.as_ref().map(|from| &from.location);
+    let asked = options
+        .scope
+        .clone()
+        .with_locations(location, &options.to.location)?;
+    // A target that started empty beside no source has nothing migrated.
+    let handed_over = marker.filter(|marker| {
+        (marker.cutover_at.is_some() || marker.follows.is_some()) && marker.source.kind != "none"
+    });
+    let Some(marker) = handed_over else {
+        return Ok(asked);
+    };
+    let migrated = Scope::recorded(marker.scope.as_ref())?;
+    if !part || asked.covers(&migrated) {
+        return Ok(migrated);
+    }
+    asked.continued(&migrated, false).map(|_| asked)
+}
+
 /// Announces a step.
 pub(crate) fn phase(
     progress: &dyn Progress,
@@ -78,8 +103,13 @@ impl<'a> Session<'a> {
         patience: &Patience,
     ) -> Result<Self> {
         let identity = source.identity().await?;
+        let state = state_of(options);
+        let marker = state.as_ref().map(State::marker).transpose()?.flatten();
+        let scope = scope(options, marker.as_ref(), true)?;
         let target = connect::target(&options.to, &options.owner, write, patience).await?;
-        Self::with_ends(options, source, target, identity, patience)
+        let session = Self::seen(options, source.clone(), target, identity, patience, scope)?;
+        ScopedSource::expect_buckets(&*source, &session.view).await?;
+        Ok(session)
     }
 
     /// A session over ends that are open already.
@@ -92,6 +122,27 @@ impl<'a> Session<'a> {
     ) -> Result<Self> {
         let state = state_of(options);
         let marker = state.as_ref().map(State::marker).transpose()?.flatten();
+        let scope = scope(options, marker.as_ref(), false)?;
+        Self::seen(options, source, target, identity, patience, scope)
+    }
+
+    /// A session over what of both ends is in `scope`.
+    pub(crate) fn seen(
+        options: &'a RunOptions,
+        source: Arc<dyn Source>,
+        target: Arc<dyn Target>,
+        mut identity: SourceIdentity,
+        patience: &Patience,
+        scope: Scope,
+    ) -> Result<Self> {
+        let state = state_of(options);
+        // Read again: the target is ours only now.
+        let marker = state.as_ref().map(State::marker).transpose()?.flatten();
+        let selected = |name: &String| scope.buckets.target_name(name).is_some();
+        identity.buckets.retain(selected);
+        let view = Arc::new(View::new(scope, Range::default()));
+        let source = ScopedSource::wrap(source, &view);
+        let target = ScopedTarget::wrap(target, &view, options.create_buckets);
         let ends = Ends {
             source: fitted(source, target.naming()),
             target,
@@ -106,6 +157,7 @@ impl<'a> Session<'a> {
             state,
             identity,
             marker,
+            view,
         })
     }
 
@@ -129,7 +181,9 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// [`Kind::Refused`].
-    pub(crate) async fn begin(&mut self) -> Result<()> {
+    pub(crate) async fn begin(&mut self, pass: Pass) -> Result<()> {
+        let asked = self.view.scope.clone();
+        let mut recorded = None;
         if let Some(marker) = &self.marker {
             match marker.state {
                 MarkerState::Copying | MarkerState::Verified if marker.follows.is_some() => {
@@ -159,8 +213,13 @@ impl<'a> Session<'a> {
                     .refuse(message)
                     .with_cure("finish it, or use another volume"));
             }
+            let begun = Scope::recorded(marker.scope.as_ref())?;
+            recorded = Some((asked.continued(&begun, pass == Pass::Final)?, begun));
         }
         guard::prove_different(&self.ends, &self.options.to.location).await?;
+        if !self.options.create_buckets {
+            ScopedTarget::expect_buckets(&*self.ends.source, &*self.ends.target).await?;
+        }
         let empty = self.target_is_empty().await?;
         let run_id = self.run_id();
         let mut marker = self
@@ -170,10 +229,25 @@ impl<'a> Session<'a> {
         let fresh = marker.updated_at == marker.started_at && marker.digest.is_none();
         marker.state = MarkerState::Copying;
         marker.source = self.identity.clone();
+        let mut widened = None;
+        marker.scope = match recorded {
+            None => asked.record(),
+            Some((now, begun)) => {
+                let record = now.record();
+                widened = (now != begun).then_some(begun);
+                record
+            }
+        };
         if let Some(state) = &self.state {
             let mut checkpoint = state.checkpoint(&run_id)?;
             if fresh && checkpoint == Checkpoint::default() {
                 checkpoint.target_was_empty = empty;
+                state.set_checkpoint(&run_id, &checkpoint)?;
+            } else if let Some(begun) = widened.filter(|_| checkpoint.target_was_empty)
+                && self.holds_more_than(&begun).await?
+            {
+                // What lies outside of the earlier scope was not copied by this migration.
+                checkpoint.target_was_empty = false;
                 state.set_checkpoint(&run_id, &checkpoint)?;
             }
             state.set_marker(&mut marker)?;
@@ -208,6 +282,26 @@ impl<'a> Session<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether the target holds an object outside of `scope`.
+    async fn holds_more_than(&self, scope: &Scope) -> Result<bool> {
+        use futures::TryStreamExt as _;
+        for bucket in self.ends.target.buckets().await? {
+            let known = scope.buckets.source_name(&bucket.name).is_some();
+            let mut listing = self.ends.target.list(&bucket.name);
+            while let Some(item) = listing.try_next().await? {
+                let (Listed::Object(entry) | Listed::Outside(entry)) = item else {
+                    continue;
+                };
+                self.ends.go_on()?;
+                let copied = known && scope.keys.takes(entry.key.as_str());
+                if !copied || !scope.window.contains(entry.last_modified) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// The plan.

@@ -13,9 +13,11 @@ use bytes::Bytes;
 use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ETag, ObjectInfo, ObjectKey, ObjectMeta, Tags};
 use futures::stream::BoxStream;
+use futures::{StreamExt, future};
 use serde::Serialize;
 
 use crate::Result;
+use crate::scope::Keys;
 
 pub use tally::Tally;
 
@@ -163,12 +165,27 @@ pub struct About {
 pub enum Listed {
     /// An object; keys strictly ascend in byte order.
     Object(Entry),
+    /// An object, in the same order, that is outside of the window of time that is migrated: on
+    /// the source it stays out of every comparison; on the target it counts only where the source
+    /// has something to put in its place.
+    Outside(Entry),
     /// Something seen on the way that will not travel; in no particular order.
     Left(Left),
 }
 
 /// A listing: ends with `None` only when it is complete; an error ends it and forbids deletes.
 pub type Listing = BoxStream<'static, Result<Listed>>;
+
+/// Of a listing, what `keys` takes.
+pub(crate) fn clip(listing: Listing, keys: Keys) -> Listing {
+    let wanted = move |item: &Result<Listed>| match item {
+        Ok(Listed::Object(entry) | Listed::Outside(entry)) => keys.takes(entry.key.as_str()),
+        _ => true,
+    };
+    listing
+        .filter(move |item| future::ready(wanted(item)))
+        .boxed()
+}
 
 /// A body: chunks in order, `info.size` bytes in all, or an error.
 pub type Body = BoxStream<'static, Result<Bytes>>;
@@ -217,12 +234,17 @@ pub trait Source: Send + Sync + Debug {
 
     /// As [`Source::list`], with [`Entry::meta`] where that costs no request per object.
     fn list_full(&self, bucket: &BucketName) -> Listing {
-        self.list(bucket)
+        self.list_within(bucket, Keys::all().full())
     }
 
     /// Whether [`Source::list`] itself tells [`Entry::meta`] of every object.
     fn lists_metadata(&self) -> bool {
         false
+    }
+
+    /// As [`Source::list`], only what `keys` takes; stores that can do so read little else.
+    fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
+        clip(self.list(bucket), keys)
     }
 
     /// What of this bucket will not travel and is not reported by [`Source::list`] (settings,
@@ -231,6 +253,14 @@ pub trait Source: Send + Sync + Debug {
     /// # Errors
     /// As [`Source::check`].
     async fn survey(&self, bucket: &BucketName) -> Result<Tally>;
+
+    /// As [`Source::survey`], of objects only what `keys` takes.
+    ///
+    /// # Errors
+    /// As [`Source::check`].
+    async fn survey_within(&self, bucket: &BucketName, _keys: &[Keys]) -> Result<Tally> {
+        self.survey(bucket).await
+    }
 
     /// What the store says of itself, as of its last answer.
     fn about(&self) -> About {
@@ -267,6 +297,11 @@ pub trait Source: Send + Sync + Debug {
     /// [`crate::Kind::Refused`] when somebody writes.
     async fn still(&self) -> Result<Option<String>> {
         Ok(None)
+    }
+
+    /// What the store itself calls the bucket that is shown as `bucket`.
+    fn own_name(&self, bucket: &BucketName) -> BucketName {
+        bucket.clone()
     }
 
     /// Directories on this machine that the store lives in, to prove that the target is not in

@@ -193,6 +193,7 @@ pub fn new_marker(run_id: &str, source: SourceIdentity) -> Marker {
         updated_at: now,
         cutover_at: None,
         source,
+        scope: None,
         carried: Counts::default(),
         digest: None,
         not_carried: std::collections::BTreeMap::new(),

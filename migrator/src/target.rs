@@ -11,7 +11,8 @@ use filestore_store::Space;
 
 use crate::Result;
 use crate::naming::Naming;
-use crate::source::{About, Bucket, Entry, Listing, Object};
+use crate::scope::Keys;
+use crate::source::{About, Bucket, Entry, Listing, Object, clip};
 
 /// What a target is and keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +97,12 @@ pub trait Target: Send + Sync + Debug {
 
     /// As [`Target::list`], with [`Entry::meta`] where that costs no request per object.
     fn list_full(&self, bucket: &BucketName) -> Listing {
-        self.list(bucket)
+        self.list_within(bucket, Keys::all().full())
+    }
+
+    /// As [`Target::list`], only what `keys` takes; stores that can do so read little else.
+    fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
+        clip(self.list(bucket), keys)
     }
 
     /// The object under a key now, `None` when there is none.

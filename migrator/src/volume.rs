@@ -13,6 +13,7 @@ use futures::{StreamExt, stream};
 use tokio::sync::mpsc;
 
 use crate::lanes::may_block;
+use crate::scope::Keys;
 use crate::source::{Body, Bucket, Entry, Listed, Listing, Object};
 use crate::{Error, Kind, Result};
 
@@ -111,6 +112,7 @@ pub(crate) async fn buckets(store: &Arc<Store>) -> Result<Vec<Bucket>> {
 struct Pages {
     store: Arc<Store>,
     bucket: BucketName,
+    keys: Keys,
     after: Option<String>,
     ready: VecDeque<Listed>,
     ended: bool,
@@ -118,15 +120,16 @@ struct Pages {
     full: bool,
 }
 
-/// All objects of a bucket; none when it does not exist. `full` reads the metadata of each.
-pub(crate) fn list(store: Arc<Store>, bucket: BucketName, full: bool) -> Listing {
+/// The objects of a bucket that `keys` takes; none when it does not exist.
+pub(crate) fn list(store: Arc<Store>, bucket: BucketName, keys: Keys) -> Listing {
     let pages = Pages {
         store,
         bucket,
-        after: None,
+        after: keys.span.after.clone(),
         ready: VecDeque::new(),
         ended: false,
-        full,
+        full: keys.full,
+        keys,
     };
     stream::try_unfold(pages, |mut pages| async move {
         loop {
@@ -145,6 +148,7 @@ pub(crate) fn list(store: Arc<Store>, bucket: BucketName, full: bool) -> Listing
 impl Pages {
     fn next(mut self) -> Result<Self> {
         let query = ListQuery {
+            prefix: self.keys.span.prefix.clone(),
             after: self.after.take(),
             max_keys: PAGE,
             ..ListQuery::default()
@@ -157,10 +161,19 @@ impl Pages {
             }
             Err(error) => return Err(explain("list", self.bucket.as_str(), error)),
         };
+        self.ended = page.next.is_none();
+        self.after = page.next;
         for entry in page.entries {
             let ListEntry::Object(object) = entry else {
                 continue;
             };
+            if self.keys.span.ends_before(&object.key) {
+                self.ended = true;
+                break;
+            }
+            if !self.keys.takes(&object.key) {
+                continue;
+            }
             let key = ObjectKey::new(object.key).map_err(|error| {
                 Error::new(
                     Kind::Listing,
@@ -184,8 +197,6 @@ impl Pages {
                 hidden: false,
             }));
         }
-        self.ended = page.next.is_none();
-        self.after = page.next;
         Ok(self)
     }
 }

@@ -19,3 +19,15 @@ pub(super) fn event(event: &serde_json::Value) {
     // Nobody is left to tell when standard error is closed.
     drop(writeln!(std::io::stderr(), "{event}"));
 }
+
+/// Prints a value as JSON, or as text.
+pub(super) fn either<T: serde::Serialize + std::fmt::Display>(
+    as_json: bool,
+    value: &T,
+) -> anyhow::Result<()> {
+    if as_json {
+        json(value)
+    } else {
+        text(&value.to_string())
+    }
+}

@@ -35,6 +35,8 @@ pub(super) enum Far {
 struct Ahead {
     listing: Option<Ordered>,
     next: Option<Entry>,
+    /// That is outside of the window of time that is migrated.
+    outside: bool,
 }
 
 impl Ahead {
@@ -42,13 +44,16 @@ impl Ahead {
         Self {
             listing,
             next: None,
+            outside: false,
         }
     }
 
     async fn peek(&mut self, tally: &mut Tally) -> Result<Option<&Entry>> {
         while let (None, Some(listing)) = (&self.next, &mut self.listing) {
-            match listing.next().await? {
-                Some(Listed::Object(entry)) => self.next = Some(entry),
+            let item = listing.next().await?;
+            self.outside = matches!(item, Some(Listed::Outside(_)));
+            match item {
+                Some(Listed::Object(entry) | Listed::Outside(entry)) => self.next = Some(entry),
                 Some(Listed::Left(left)) => tally.add(left),
                 None => self.listing = None,
             }
@@ -187,6 +192,7 @@ impl<'a> Join<'a> {
                 continue;
             };
             let (bucket, reading) = (open.bucket.clone(), open.reading.take(&key));
+            let outside = open.reading.outside && reading.is_some();
             let writing = match &mut open.writing {
                 Some(writing) => Far::Listed(writing.take(&key)),
                 None => Far::NotAsked,
@@ -201,6 +207,11 @@ impl<'a> Join<'a> {
             } else {
                 None
             };
+            if outside && base.is_none() {
+                // Was not to be carried, and is not now. What was carried stays so whatever its
+                // time becomes.
+                continue;
+            }
             if let Some(entry) = &reading {
                 self.seen += 1;
                 self.ends

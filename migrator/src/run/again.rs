@@ -88,6 +88,7 @@ fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
     manifest::copy(&state.manifest(&old.run_id), &state.manifest(&run_id))?;
     let mut marker = new_marker(&run_id, session.identity.clone());
     marker.follows = Some(old.run_id.clone());
+    marker.scope.clone_from(&old.scope);
     state.set_marker(&mut marker)?;
     Ok(marker)
 }

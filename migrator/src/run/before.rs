@@ -107,7 +107,7 @@ pub(super) async fn take_over(session: &mut Session<'_>) -> Result<Outcome> {
     if let Some(refusal) = plan.refusal() {
         return Err(refusal);
     }
-    session.begin().await?;
+    session.begin(Pass::Final).await?;
     let mut copied = None;
     if plan.create + plan.replace > 0 {
         let copy = Some(plan.create + plan.replace);
@@ -146,6 +146,7 @@ pub(super) async fn conclude(
     };
     let mut summary = report.to_string();
     summary.push_str(&findings.to_string());
+    summary.push_str(&session.view.unfitted());
     if ending == Ending::Migrated {
         session.conclude(&findings)?;
     } else if another {

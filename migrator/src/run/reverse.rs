@@ -11,10 +11,11 @@ use super::text::reconciled;
 use super::{Ending, Outcome, configured, within};
 use crate::reconcile::{Deletes, Depth, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
+use crate::scope::{Scope, ScopedSource, ScopedTarget, View};
 use crate::session::{Session, patience, phase};
 use crate::source::Source;
 use crate::source::volume::VolumeSource;
-use crate::target::Target as _;
+use crate::target::Target;
 use crate::target::s3::S3Target;
 use crate::{
     Endpoint, Error, ExitCode, Kind, Location, Phase, Progress, Result, RunOptions, connect, guard,
@@ -58,9 +59,7 @@ pub async fn reverse(
     let legacy = legacy(&options.to, &held.marker.source, &patience).await?;
     let (source, keeps_times) = open_served(served, how, &patience).await?;
     let target = connect::target(&options.to, &options.owner, !how.dry_run, &patience).await?;
-    let mut session = Session::with_ends(options, source.clone(), target, legacy, &patience)?;
-    // Whatever it may hide from its listings, the old store is asked to take everything.
-    session.ends.source = source;
+    let session = backwards(options, &held, source, target, legacy, &patience)?;
     within(session, async |session| {
         take_back(session, &mut held, how, keeps_times).await
     })
@@ -145,6 +144,26 @@ async fn take_back(
         );
     }
     Ok(outcome(exit, ending, held, summary))
+}
+
+/// The way back of the same objects, to buckets of their old names.
+fn backwards<'a>(
+    options: &'a RunOptions,
+    held: &Held,
+    source: Arc<dyn Source>,
+    target: Arc<dyn Target>,
+    legacy: SourceIdentity,
+    patience: &Patience,
+) -> Result<Session<'a>> {
+    let scope = Scope::recorded(held.marker.scope.as_ref())?;
+    let view = Arc::new(View::backwards(scope));
+    let source = ScopedSource::wrap(source, &view);
+    let target = ScopedTarget::wrap(target, &view, true);
+    let whole = Scope::default();
+    let mut session = Session::seen(options, source.clone(), target, legacy, patience, whole)?;
+    // Whatever it may hide from its listings, the old store is asked to take everything.
+    session.ends.source = source;
+    Ok(session)
 }
 
 fn outcome(exit: ExitCode, ending: Ending, held: &Held, summary: String) -> Outcome {

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use self::error::explain;
 use super::{Bucket, Entry, Left, Listing, Object, Reason, Source, Tally};
 use crate::drive::{BodyReader, Content, Drive, DriveObject, Fingerprint, IDLE_INTERVAL};
+use crate::scope::Keys;
 use crate::volume::blocking;
 use crate::{Error, Kind, Result};
 
@@ -96,7 +97,11 @@ impl Source for DriveSource {
     }
 
     fn list(&self, bucket: &BucketName) -> Listing {
-        listing::list(self.drive.clone(), bucket.clone())
+        self.list_within(bucket, Keys::all())
+    }
+
+    fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
+        listing::list(self.drive.clone(), bucket.clone(), keys)
     }
 
     fn lists_metadata(&self) -> bool {

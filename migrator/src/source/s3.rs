@@ -13,6 +13,7 @@ use filestore_common::{BucketName, ETag, ObjectKey, Tags};
 
 use super::{About, Bucket, Entry, Left, Listing, Object, Reason, Source, Tally};
 use crate::s3::{Patience, S3};
+use crate::scope::Keys;
 use crate::{Endpoint, Kind, Result};
 
 pub(crate) use listing::list;
@@ -145,11 +146,19 @@ impl Source for S3Source {
     }
 
     fn list(&self, bucket: &BucketName) -> Listing {
-        list(self.s3.clone(), bucket.clone())
+        self.list_within(bucket, Keys::all())
+    }
+
+    fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
+        list(self.s3.clone(), bucket.clone(), keys)
     }
 
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {
-        survey::survey(&self.s3, bucket).await
+        self.survey_within(bucket, &[Keys::all()]).await
+    }
+
+    async fn survey_within(&self, bucket: &BucketName, keys: &[Keys]) -> Result<Tally> {
+        survey::survey(&self.s3, bucket, keys).await
     }
 
     fn about(&self) -> About {

@@ -27,6 +27,25 @@ fn kept(reason: Reason) -> usize {
     }
 }
 
+/// The digest of one thing.
+fn lanes(left: &Left) -> [u64; 4] {
+    let mut digest = Sha256::new();
+    for field in [left.reason.as_str(), &left.name] {
+        digest.update(field.as_bytes());
+        digest.update([0]);
+    }
+    digest.update(left.count.to_be_bytes());
+    digest.update(left.bytes.to_be_bytes());
+    let digest = digest.finalize();
+    let mut lanes = [0; 4];
+    for (lane, chunk) in lanes.iter_mut().zip(digest.chunks_exact(8)) {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(chunk);
+        *lane = u64::from_be_bytes(bytes);
+    }
+    lanes
+}
+
 impl Tally {
     /// Counts one more thing.
     pub fn add(&mut self, left: Left) {
@@ -41,18 +60,8 @@ impl Tally {
     }
 
     fn count(&mut self, left: &Left) {
-        let mut digest = Sha256::new();
-        for field in [left.reason.as_str(), &left.name] {
-            digest.update(field.as_bytes());
-            digest.update([0]);
-        }
-        digest.update(left.count.to_be_bytes());
-        digest.update(left.bytes.to_be_bytes());
-        let digest = digest.finalize();
-        for (sum, lane) in self.sum.iter_mut().zip(digest.chunks_exact(8)) {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(lane);
-            *sum = sum.wrapping_add(u64::from_be_bytes(bytes));
+        for (sum, lane) in self.sum.iter_mut().zip(lanes(left)) {
+            *sum = sum.wrapping_add(lane);
         }
     }
 
@@ -67,6 +76,27 @@ impl Tally {
         }
         for (sum, more) in self.sum.iter_mut().zip(other.sum) {
             *sum = sum.wrapping_add(more);
+        }
+    }
+
+    /// Forgets things, each counted once and without bytes, of one reason that `keep` refuses by
+    /// name. Only of reasons whose names are all kept nothing is missed.
+    pub fn retain(&mut self, reason: Reason, keep: impl Fn(&str) -> bool) {
+        let Some(seen) = self.found.get_mut(&reason) else {
+            return;
+        };
+        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut seen.examples)
+            .into_iter()
+            .partition(|name| keep(name));
+        seen.examples = kept;
+        seen.count = seen.count.saturating_sub(gone.len() as u64);
+        if seen.examples.is_empty() {
+            self.found.remove(&reason);
+        }
+        for name in gone {
+            for (sum, lane) in self.sum.iter_mut().zip(lanes(&Left::new(reason, name, 1))) {
+                *sum = sum.wrapping_sub(lane);
+            }
         }
     }
 
@@ -150,6 +180,21 @@ mod tests {
         ] {
             assert_ne!(one.hash(), tally(other).hash(), "{other:?}");
         }
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_nothing_behind() {
+        let bucket = |name: &str| Left::new(Reason::Unnameable, name, 1);
+        let mut tally = tally(&[("a", 1)]);
+        let before = tally.clone();
+        tally.add(bucket("bucket X"));
+        tally.add(bucket("bucket Y"));
+        let mut with_y = before.clone();
+        with_y.add(bucket("bucket Y"));
+        tally.retain(Reason::Unnameable, |name| name != "bucket X");
+        assert_eq!(tally, with_y);
+        tally.retain(Reason::Unnameable, |_| false);
+        assert_eq!(tally, before);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use filestore_common::{BucketName, ObjectKey};
 use filestore_store::{Access, Store};
 
 use super::{Bucket, Entry, Listing, Object, Source, Tally};
+use crate::scope::Keys;
 use crate::{Result, volume};
 
 /// Reads a mounted volume. A gateway may serve it meanwhile.
@@ -67,11 +68,11 @@ impl Source for VolumeSource {
     }
 
     fn list(&self, bucket: &BucketName) -> Listing {
-        volume::list(self.store.clone(), bucket.clone(), false)
+        self.list_within(bucket, Keys::all())
     }
 
-    fn list_full(&self, bucket: &BucketName) -> Listing {
-        volume::list(self.store.clone(), bucket.clone(), true)
+    fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
+        volume::list(self.store.clone(), bucket.clone(), keys)
     }
 
     async fn survey(&self, _bucket: &BucketName) -> Result<Tally> {

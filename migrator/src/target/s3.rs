@@ -14,6 +14,7 @@ use filestore_store::Space;
 use super::{Expect, Target, Traits};
 use crate::naming::Naming;
 use crate::s3::{Patience, S3};
+use crate::scope::Keys;
 use crate::source::s3 as reader;
 use crate::source::{About, Bucket, Entry, Listing, Object};
 use crate::{Endpoint, Error, Kind, Result, body};
@@ -116,7 +117,11 @@ impl Target for S3Target {
     }
 
     fn list(&self, bucket: &BucketName) -> Listing {
-        reader::list(self.s3.clone(), bucket.clone())
+        self.list_within(bucket, Keys::all())
+    }
+
+    fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
+        reader::list(self.s3.clone(), bucket.clone(), keys)
     }
 
     async fn head(&self, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {

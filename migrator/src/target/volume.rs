@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::{Expect, Target, Traits};
 use crate::naming::Naming;
+use crate::scope::Keys;
 use crate::source::{Body, Bucket, Entry, Listing, Object};
 use crate::volume::{blocking, explain};
 use crate::{Error, Kind, Result, body, casefold, volume};
@@ -197,15 +198,12 @@ impl Target for VolumeTarget {
     }
 
     fn list(&self, bucket: &BucketName) -> Listing {
-        match &self.store {
-            Some(store) => volume::list(store.clone(), bucket.clone(), false),
-            None => stream::empty().boxed(),
-        }
+        self.list_within(bucket, Keys::all())
     }
 
-    fn list_full(&self, bucket: &BucketName) -> Listing {
+    fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
         match &self.store {
-            Some(store) => volume::list(store.clone(), bucket.clone(), true),
+            Some(store) => volume::list(store.clone(), bucket.clone(), keys),
             None => stream::empty().boxed(),
         }
     }

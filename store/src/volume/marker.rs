@@ -97,6 +97,7 @@ fn adopted() -> Marker {
             location: RYAX_MARKER.into(),
             buckets: Vec::new(),
         },
+        scope: None,
         carried: Counts::default(),
         digest: None,
         not_carried: std::collections::BTreeMap::new(),

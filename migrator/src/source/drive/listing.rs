@@ -8,6 +8,7 @@ use futures::{StreamExt, stream};
 use super::error::{explain, reason};
 use crate::Result;
 use crate::drive::{Content, Drive, DriveObject, Walk, WalkItem, WalkedKey};
+use crate::scope::Keys;
 use crate::source::{Entry, Left, Listed, Listing, Reason};
 use crate::volume::blocking;
 
@@ -17,16 +18,18 @@ const PAGE: usize = 256;
 struct Pages {
     drive: Drive,
     bucket: BucketName,
+    keys: Keys,
     walk: Option<Walk>,
     ready: VecDeque<Listed>,
     ended: bool,
 }
 
-/// All current objects of a bucket, and what of it stays behind.
-pub(super) fn list(drive: Drive, bucket: BucketName) -> Listing {
+/// The current objects of a bucket that `keys` takes, and what of them stays behind.
+pub(super) fn list(drive: Drive, bucket: BucketName, keys: Keys) -> Listing {
     let pages = Pages {
         drive,
         bucket,
+        keys,
         walk: None,
         ready: VecDeque::new(),
         ended: false,
@@ -51,7 +54,14 @@ impl Pages {
         let fail = |error| explain("list", self.bucket.as_str(), error);
         let walk = match &mut self.walk {
             Some(walk) => walk,
-            empty => empty.insert(self.drive.walk(&self.bucket, None).map_err(fail)?),
+            empty => {
+                let after = self.keys.start_after();
+                let walk = self
+                    .drive
+                    .walk(&self.bucket, after.as_ref())
+                    .map_err(fail)?;
+                empty.insert(walk)
+            }
         };
         for _ in 0..PAGE {
             let Some(item) = walk.next().transpose().map_err(fail)? else {
@@ -59,6 +69,11 @@ impl Pages {
                 break;
             };
             match item {
+                WalkItem::Key(found) if self.keys.span.ends_before(found.key.as_str()) => {
+                    self.ended = true;
+                    break;
+                }
+                WalkItem::Key(found) if !self.keys.takes(found.key.as_str()) => {}
                 WalkItem::Key(found) => take(&self.bucket, *found, &mut self.ready),
                 WalkItem::Stray(stray) => {
                     let left = Left::new(Reason::Strays, stray.to_string(), 1);

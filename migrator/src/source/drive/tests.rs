@@ -52,7 +52,7 @@ async fn listing_and_bodies_equal_the_manifest() {
         let items: Vec<_> = source.list(&bucket.name).try_collect().await.unwrap();
         for item in items {
             let entry = match item {
-                Listed::Object(entry) => entry,
+                Listed::Object(entry) | Listed::Outside(entry) => entry,
                 Listed::Left(left) => {
                     tally.add(left);
                     continue;

@@ -13,22 +13,25 @@ use percent_encoding::percent_decode_str;
 
 use super::known;
 use crate::s3::S3;
+use crate::scope::Keys;
 use crate::source::{Entry, Left, Listed, Listing, Reason};
 use crate::{Error, Kind, Result};
 
 struct State {
     s3: Arc<S3>,
     bucket: BucketName,
+    keys: Keys,
     token: Option<String>,
     ready: VecDeque<Listed>,
     ended: bool,
 }
 
-/// All current objects of `bucket`.
-pub(crate) fn list(s3: Arc<S3>, bucket: BucketName) -> Listing {
+/// The current objects of `bucket` that `keys` takes.
+pub(crate) fn list(s3: Arc<S3>, bucket: BucketName, keys: Keys) -> Listing {
     let state = State {
         s3,
         bucket,
+        keys,
         token: None,
         ready: VecDeque::new(),
         ended: false,
@@ -51,6 +54,8 @@ impl State {
     async fn page(&mut self) -> Result<()> {
         let bucket = self.bucket.as_str();
         let token = &self.token;
+        let prefix = Some(&self.keys.span.prefix).filter(|prefix| !prefix.is_empty());
+        let after = self.keys.span.after.as_ref().filter(|_| token.is_none());
         let page = self
             .s3
             .call("list", bucket, |client| {
@@ -58,6 +63,8 @@ impl State {
                     .list_objects_v2()
                     .bucket(bucket)
                     .encoding_type(EncodingType::Url)
+                    .set_prefix(prefix.cloned())
+                    .set_start_after(after.cloned())
                     .set_continuation_token(token.clone())
                     .send()
             })
@@ -88,6 +95,18 @@ impl State {
                 self.ready.push_back(Listed::Left(left));
                 continue;
             };
+            if self.keys.span.ends_before(key.as_str()) {
+                self.ended = true;
+                continue;
+            }
+            if !self.keys.takes(key.as_str()) {
+                continue;
+            }
+            if self.ended && self.token.is_some() {
+                // Reading on would be in vain in an ordered listing, and this one is not.
+                let problem = format!("{:?} is out of order", key.as_str());
+                return Err(Error::new(Kind::Listing, "list", bucket, problem));
+            }
             self.ready.push_back(Listed::Object(Entry {
                 key,
                 size,

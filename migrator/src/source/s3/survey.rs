@@ -13,14 +13,15 @@ use filestore_common::BucketName;
 use super::listing::decode;
 use crate::location::Addressing;
 use crate::s3::S3;
+use crate::scope::Keys;
 use crate::source::{Left, Reason, Tally};
 use crate::{Error, Kind, Result};
 
 /// Longest answer of the admin API that is read.
 const MAX_INFO_BYTES: usize = 1 << 20;
 
-/// Settings, versions and unfinished uploads of `bucket`.
-pub(super) async fn survey(s3: &S3, bucket: &BucketName) -> Result<Tally> {
+/// Settings of `bucket`; versions and unfinished uploads of the keys that one of `keys` takes.
+pub(super) async fn survey(s3: &S3, bucket: &BucketName, keys: &[Keys]) -> Result<Tally> {
     let mut tally = Tally::default();
     settings(s3, bucket, &mut tally).await?;
     let name = bucket.as_str();
@@ -37,12 +38,14 @@ pub(super) async fn survey(s3: &S3, bucket: &BucketName) -> Result<Tally> {
                 bucket,
                 &format!("versioning {}", status.unwrap_or_default()),
             );
-            versions(s3, bucket, &mut tally).await?;
+            for keys in keys {
+                versions(s3, bucket, keys, &mut tally).await?;
+            }
         }
         Ok(_) => {}
         Err(error) => unread(&mut tally, bucket, "versioning", error)?,
     }
-    uploads(s3, bucket, &mut tally).await?;
+    uploads(s3, bucket, keys, &mut tally).await?;
     Ok(tally)
 }
 
@@ -153,9 +156,10 @@ async fn settings(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()>
     Ok(())
 }
 
-async fn versions(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()> {
+async fn versions(s3: &S3, bucket: &BucketName, keys: &Keys, tally: &mut Tally) -> Result<()> {
     let name = bucket.as_str();
-    let (mut key, mut version): (Option<String>, Option<String>) = (None, None);
+    let prefix = Some(&keys.span.prefix).filter(|prefix| !prefix.is_empty());
+    let (mut key, mut version): (Option<String>, Option<String>) = (keys.span.after.clone(), None);
     loop {
         let page = s3
             .call("list versions", name, |client| {
@@ -163,6 +167,7 @@ async fn versions(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()>
                     .list_object_versions()
                     .bucket(name)
                     .encoding_type(EncodingType::Url)
+                    .set_prefix(prefix.cloned())
                     .set_key_marker(key.clone())
                     .set_version_id_marker(version.clone())
                     .send()
@@ -175,15 +180,25 @@ async fn versions(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()>
         {
             let bytes = old.size().and_then(|size| u64::try_from(size).ok());
             let key = old.key();
-            add(tally, bucket, Reason::NoncurrentVersions, key, bytes);
+            add(tally, bucket, keys, Reason::NoncurrentVersions, key, bytes);
         }
         for marker in page.delete_markers() {
-            add(tally, bucket, Reason::DeleteMarkers, marker.key(), None);
+            add(
+                tally,
+                bucket,
+                keys,
+                Reason::DeleteMarkers,
+                marker.key(),
+                None,
+            );
         }
         // The markers of the next page are encoded like the keys.
         let next_key = page.next_key_marker().and_then(decode);
         let next_version = page.next_version_id_marker().map(str::to_owned);
-        if page.is_truncated != Some(true) {
+        let over = next_key
+            .as_deref()
+            .is_some_and(|next| keys.span.ends_before(next));
+        if page.is_truncated != Some(true) || over {
             return Ok(());
         }
         if next_key.is_none() || (&next_key, &next_version) == (&key, &version) {
@@ -197,16 +212,20 @@ async fn versions(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()>
 fn add(
     tally: &mut Tally,
     bucket: &BucketName,
+    keys: &Keys,
     reason: Reason,
     key: Option<&str>,
     bytes: Option<u64>,
 ) {
     let key = key.and_then(decode).unwrap_or_default();
+    if !keys.takes(&key) {
+        return;
+    }
     let left = Left::new(reason, format!("{bucket}/{key}"), 1);
     tally.add(left.with_bytes(bytes.unwrap_or(0)));
 }
 
-async fn uploads(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()> {
+async fn uploads(s3: &S3, bucket: &BucketName, keys: &[Keys], tally: &mut Tally) -> Result<()> {
     let name = bucket.as_str();
     let (mut key, mut upload): (Option<String>, Option<String>) = (None, None);
     loop {
@@ -225,7 +244,11 @@ async fn uploads(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()> 
             Err(error) => return unread(tally, bucket, "unfinished uploads", error),
         };
         for upload in page.uploads() {
-            let name = format!("{bucket}/{}", upload.key().unwrap_or_default());
+            let key = upload.key().unwrap_or_default();
+            if !keys.iter().any(|keys| keys.takes(key)) {
+                continue;
+            }
+            let name = format!("{bucket}/{key}");
             tally.add(Left::new(Reason::UnfinishedUploads, name, 1));
         }
         let next = (
