@@ -57,6 +57,8 @@ enum Command {
         #[command(flatten)]
         scope: scope::ScopeFlags,
         #[command(flatten)]
+        shard: scope::ShardFlag,
+        #[command(flatten)]
         tuning: options::Tuning,
         /// Write a JSON line for every object that is copied, deleted or fails.
         #[arg(long, value_name = "FILE")]
@@ -86,6 +88,8 @@ enum Command {
         sides: sides::Sides,
         #[command(flatten)]
         scope: scope::ScopeFlags,
+        #[command(flatten)]
+        shard: scope::ShardFlag,
         #[command(flatten)]
         tuning: options::Tuning,
         /// How closely to look.
@@ -286,11 +290,12 @@ async fn dispatch(
         Command::Copy {
             sides,
             scope,
+            shard,
             tuning,
             report,
         } => {
             shown.report_to(report.as_deref())?;
-            let options = scope.apply(tuning.apply(sides.options()?), true)?;
+            let options = shard.apply(scope.apply(tuning.apply(sides.options()?), true)?);
             ended(shown, &engine::copy(&options, progress, cancel).await?)
         }
         Command::Final {
@@ -314,12 +319,13 @@ async fn dispatch(
         Command::Verify {
             sides,
             scope,
+            shard,
             tuning,
             mode,
             report,
             json,
         } => {
-            let options = scope.apply(tuning.apply(sides.options()?), true)?;
+            let options = shard.apply(scope.apply(tuning.apply(sides.options()?), true)?);
             let report = report.as_deref();
             let (exit, findings) =
                 engine::verify(&options, mode.into(), report, progress, cancel).await?;

@@ -106,19 +106,30 @@ pub async fn wait_for_source(
     }
 }
 
-/// Opens the target; with `write: false` nothing is created.
+/// What a target is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// To look: nothing is created, others may have it open.
+    Look,
+    /// To write, alone.
+    Write,
+    /// To write beside other workers of the same migration.
+    WriteBeside,
+}
+
+/// Opens the target.
 ///
 /// # Errors
 /// [`Kind::Refused`], [`Kind::Down`], [`Kind::Auth`], [`Kind::Usage`].
 pub async fn target(
     endpoint: &Endpoint,
     owner: &str,
-    write: bool,
+    purpose: Use,
     patience: &Patience,
 ) -> Result<Arc<dyn Target>> {
     let target: Arc<dyn Target> = match &endpoint.location {
         Location::Http { .. } => Arc::new(S3Target::connect(endpoint, patience.clone()).await?),
-        Location::Volume(path) => Arc::new(VolumeTarget::open(path, owner, write).await?),
+        Location::Volume(path) => Arc::new(VolumeTarget::open(path, owner, purpose).await?),
         Location::MinioDrive(path) => {
             let object = path.display().to_string();
             return Err(
@@ -127,7 +138,7 @@ pub async fn target(
             );
         }
     };
-    if write {
+    if purpose != Use::Look {
         target.check().await?;
     }
     Ok(target)

@@ -48,4 +48,4 @@ pub use location::{Addressing, Credentials, Endpoint, Location};
 pub use options::RunOptions;
 pub use progress::{Event, Phase, Progress};
 pub use run::{Ending, Outcome, run};
-pub use scope::Scope;
+pub use scope::{Scope, Shard};

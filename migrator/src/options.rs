@@ -7,7 +7,7 @@ use crate::pass::Durability;
 use crate::reconcile::Prefer;
 use crate::source::Tally;
 use crate::verify::Mode;
-use crate::{Endpoint, Scope};
+use crate::{Endpoint, Scope, Shard};
 
 /// What to migrate and how.
 #[expect(
@@ -22,6 +22,8 @@ pub struct RunOptions {
     pub to: Endpoint,
     /// Which objects.
     pub scope: Scope,
+    /// Which part of them, where several workers share the work (`copy`, `verify`).
+    pub shard: Option<Shard>,
     /// Make buckets that the target does not have.
     pub create_buckets: bool,
     /// Names the run; `None` = the marker's, or a new one.
@@ -74,6 +76,7 @@ impl RunOptions {
             from,
             to,
             scope: Scope::default(),
+            shard: None,
             create_buckets: true,
             run_id: None,
             state_dir: None,

@@ -191,7 +191,8 @@ pub async fn verify(
 ) -> Result<(ExitCode, Findings)> {
     let patience = patience(options, &progress, &cancel);
     let source = connect::source(configured(options)?, &patience).await?;
-    let session = Session::open(options, source, false, &patience).await?;
+    let mut session = Session::open(options, source, false, &patience).await?;
+    session.look_at_shard().await?;
     phase(&*progress, Phase::Verify, None, None);
     let outputs = Outputs {
         report,

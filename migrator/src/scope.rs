@@ -7,11 +7,13 @@
 mod buckets;
 mod pattern;
 mod range;
+mod shard;
 mod source;
 mod span;
 mod target;
 mod time;
 mod view;
+pub(crate) mod worker;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use filestore_common::marker::MarkerScope;
 pub use buckets::Buckets;
 pub use pattern::{KeyFilter, Pattern};
 pub use range::{Place, Range};
+pub use shard::{Cuts, Shard};
 pub use source::ScopedSource;
 pub use span::{Keys, Span};
 pub use target::ScopedTarget;

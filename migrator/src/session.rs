@@ -6,14 +6,15 @@ use std::time::{Duration, SystemTime};
 use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
 use tokio_util::sync::CancellationToken;
 
-use crate::connect;
+use crate::connect::{self, Use};
 use crate::copy::Ends;
 use crate::fit::fitted;
 use crate::pass::{self, Limits, Recorder, Report};
 use crate::plan::Conditions;
 use crate::policy::Pass;
 use crate::s3::Patience;
-use crate::scope::{Range, Scope, ScopedSource, ScopedTarget, View};
+use crate::scope::worker::{self, Turn};
+use crate::scope::{Cuts, Range, Scope, ScopedSource, ScopedTarget, View};
 use crate::source::{Listed, Source};
 use crate::state::{Checkpoint, State, new_marker, rfc3339};
 use crate::target::Target;
@@ -33,6 +34,8 @@ pub(crate) struct Session<'a> {
     pub(crate) marker: Option<Marker>,
     /// What of both sides is shown to the engine.
     pub(crate) view: Arc<View>,
+    /// Both sides as they are.
+    whole: (Arc<dyn Source>, Arc<dyn Target>),
 }
 
 /// How waits are reported and ended.
@@ -106,7 +109,12 @@ impl<'a> Session<'a> {
         let state = state_of(options);
         let marker = state.as_ref().map(State::marker).transpose()?.flatten();
         let scope = scope(options, marker.as_ref(), true)?;
-        let target = connect::target(&options.to, &options.owner, write, patience).await?;
+        let purpose = match (write, options.shard) {
+            (false, _) => Use::Look,
+            (true, None) => Use::Write,
+            (true, Some(_)) => Use::WriteBeside,
+        };
+        let target = connect::target(&options.to, &options.owner, purpose, patience).await?;
         let session = Self::seen(options, source.clone(), target, identity, patience, scope)?;
         ScopedSource::expect_buckets(&*source, &session.view).await?;
         Ok(session)
@@ -141,6 +149,7 @@ impl<'a> Session<'a> {
         let selected = |name: &String| scope.buckets.target_name(name).is_some();
         identity.buckets.retain(selected);
         let view = Arc::new(View::new(scope, Range::default()));
+        let whole = (source.clone(), target.clone());
         let source = ScopedSource::wrap(source, &view);
         let target = ScopedTarget::wrap(target, &view, options.create_buckets);
         let ends = Ends {
@@ -158,7 +167,51 @@ impl<'a> Session<'a> {
             identity,
             marker,
             view,
+            whole,
         })
+    }
+
+    /// Shows only `range` of what is in scope.
+    fn narrow(&mut self, range: Range) {
+        let (source, target) = &self.whole;
+        self.view = Arc::new(View::new(self.view.scope.clone(), range));
+        let source = ScopedSource::wrap(source.clone(), &self.view);
+        self.ends.source = fitted(source, target.naming());
+        let create = self.options.create_buckets;
+        self.ends.target = ScopedTarget::wrap(target.clone(), &self.view, create);
+    }
+
+    /// Of a shard: the right to begin, when the others are done with it.
+    async fn turn(&mut self) -> Result<Option<Turn>> {
+        if self.options.shard.is_none() {
+            return Ok(None);
+        }
+        let Some(state) = &self.state else {
+            let target = self.options.to.location.to_string();
+            let problem = "workers must agree, and an S3 target keeps no state";
+            return Err(Error::new(Kind::Usage, "migrate to", target, problem)
+                .with_cure("give them one directory that all of them see with --state-dir"));
+        };
+        let turn = Turn::wait(state, &self.ends).await?;
+        self.marker = state.marker()?;
+        Ok(Some(turn))
+    }
+
+    /// Shows only the shard of this worker, as cut before, or as cut now and not recorded.
+    pub(crate) async fn look_at_shard(&mut self) -> Result<()> {
+        let Some(shard) = self.options.shard else {
+            return Ok(());
+        };
+        let known = match (&self.state, &self.marker) {
+            (Some(state), Some(marker)) => worker::known_cuts(state, &marker.run_id, shard.count)?,
+            _ => None,
+        };
+        let cuts: Cuts = match known {
+            Some(cuts) => cuts,
+            None => worker::cut(&self.ends, shard.count).await?,
+        };
+        self.narrow(cuts.range(shard));
+        Ok(())
     }
 
     /// Lets go of the target, so that a gateway can open it.
@@ -182,6 +235,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// [`Kind::Refused`].
     pub(crate) async fn begin(&mut self, pass: Pass) -> Result<()> {
+        let _turn = self.turn().await?;
         let asked = self.view.scope.clone();
         let mut recorded = None;
         if let Some(marker) = &self.marker {
@@ -253,6 +307,10 @@ impl<'a> Session<'a> {
             state.set_marker(&mut marker)?;
         }
         self.marker = Some(marker);
+        if let (Some(shard), Some(state)) = (self.options.shard, &self.state) {
+            let cuts = worker::agreed_cuts(&self.ends, state, &run_id, shard.count).await?;
+            self.narrow(cuts.range(shard));
+        }
         Ok(())
     }
 
@@ -327,11 +385,14 @@ impl<'a> Session<'a> {
 
     /// One pass.
     pub(crate) async fn pass(&self, pass: Pass) -> Result<Report> {
-        let run_id = self.run_id();
-        let checkpoint = match &self.state {
+        let run_id = worker::checkpoint_id(&self.run_id(), self.options.shard);
+        let mut checkpoint = match &self.state {
             Some(state) => state.checkpoint(&run_id)?,
             None => Checkpoint::default(),
         };
+        if let (Pass::Final, Some(state)) = (pass, &self.state) {
+            checkpoint.unflushed = worker::doubt(state, &run_id, checkpoint.unflushed.take())?;
+        }
         let mut recorder = Recorder {
             state: self.state.as_ref(),
             run_id: &run_id,
@@ -341,14 +402,18 @@ impl<'a> Session<'a> {
             delete_foreign: self.options.delete_extraneous,
             max_delete: self.options.max_delete,
         };
-        pass::run(
+        let report = pass::run(
             &self.ends,
             pass,
             limits,
             self.options.durability,
             &mut recorder,
         )
-        .await
+        .await?;
+        if let (Pass::Final, Some(state), 0) = (pass, &self.state, report.failed) {
+            worker::settled(state, &run_id)?;
+        }
+        Ok(report)
     }
 
     /// Final passes until both sides are equal, at most [`ROUNDS`].

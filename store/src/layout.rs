@@ -16,6 +16,10 @@ pub(crate) const DATA_DIR: &str = "s3";
 pub(crate) const VOLUME_FILE: &str = "volume.json";
 /// Lock of the volume, below [`CONTROL_DIR`].
 pub(crate) const LOCK_FILE: &str = "lock";
+/// Lock of the workers of one migration, below [`CONTROL_DIR`].
+pub(crate) const SHARDS_LOCK_FILE: &str = "lock.shards";
+/// Held while a volume is being opened, below [`CONTROL_DIR`].
+pub(crate) const OPENING_LOCK_FILE: &str = "lock.opening";
 /// Keys that a file tree cannot hold, below [`CONTROL_DIR`].
 pub(crate) const OVERFLOW_DIR: &str = "keys";
 /// Metadata of sidecar mode, below [`CONTROL_DIR`].

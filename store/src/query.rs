@@ -39,6 +39,8 @@ pub enum Access {
     Shared,
     /// Nobody may (direct migration, conversion).
     Exclusive,
+    /// Other workers of one migration may; each writes keys of its own.
+    Worker,
 }
 
 /// How to open a volume.

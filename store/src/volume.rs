@@ -9,7 +9,6 @@ pub(crate) mod marker;
 pub(crate) mod probe;
 mod sweep;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
@@ -19,7 +18,7 @@ use crate::layout;
 use crate::locks::KeyLocks;
 use crate::multipart::UploadLocks;
 use crate::overflow::Overflow;
-use crate::query::{Access, MetadataMode, Space, StoreOptions};
+use crate::query::{MetadataMode, Space, StoreOptions};
 use crate::trash::Trash;
 use crate::{Error, Result};
 
@@ -53,7 +52,7 @@ pub(crate) struct Volume {
     /// Held shared while an object becomes visible, exclusively while a bucket is removed.
     pub(crate) bucket_gate: RwLock<()>,
     /// Keeps the lock of the volume.
-    lock: File,
+    lock: lock::Lock,
 }
 
 impl Volume {
@@ -92,7 +91,7 @@ impl Volume {
         );
         let unnamed_files = probe::unnamed_files(control)
             .map_err(|error| identity::unusable(path, "write to .filestore", error))?;
-        let volume = Self {
+        let mut volume = Self {
             path: path.to_owned(),
             root: identity::open_data_root(path, base, &claim.identity)?,
             meta,
@@ -106,18 +105,16 @@ impl Volume {
             trash: Trash::start(trash)?,
             bucket_gate: RwLock::new(()),
             control: claim.control,
-            lock: claim.lock.file,
+            lock: claim.lock,
         };
-        if claim.lock.alone {
+        if volume.lock.alone {
             sweep::sweep(&volume)?;
         }
         if volume.flush.is_durable() {
             volume.sync()?;
         }
         marker::adopt(&volume, base)?;
-        if options.access == Access::Shared {
-            lock::share(&volume.lock, path)?;
-        }
+        volume.lock.settle(path)?;
         Ok(volume)
     }
 

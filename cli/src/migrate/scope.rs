@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use filestore_common::marker::MarkerScope;
-use filestore_migrator::{Result, RunOptions, Scope};
+use filestore_migrator::{Result, RunOptions, Scope, Shard};
 
 /// Which objects a migration is about. It stays the same from the first pass to the last, or
 /// becomes wider.
@@ -64,5 +64,28 @@ impl ScopeFlags {
             create_buckets: !self.no_create_bucket,
             ..options
         })
+    }
+}
+
+/// Which part of the work this process does, where several workers share it.
+#[derive(Debug, clap::Args)]
+pub(super) struct ShardFlag {
+    /// Do one of COUNT parts of about equal work, counted from 0: 0/4 to 3/4 for four workers. In
+    /// an Indexed Job: $(JOB_COMPLETION_INDEX)/4. The workers may run at the same time.
+    #[arg(
+        long,
+        env = "FILESTORE_SHARD",
+        value_name = "INDEX/COUNT",
+        help_heading = "Scope"
+    )]
+    shard: Option<Shard>,
+}
+
+impl ShardFlag {
+    pub(super) fn apply(&self, options: RunOptions) -> RunOptions {
+        RunOptions {
+            shard: self.shard,
+            ..options
+        }
     }
 }

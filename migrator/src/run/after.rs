@@ -9,11 +9,12 @@ use filestore_common::{BucketName, ObjectKey};
 use futures::StreamExt;
 
 use super::{Ending, Outcome, before, held};
+use crate::connect::{self, Use};
 use crate::reconcile::{DIVERGENCE_FILE, Deletes, Depth, Found, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
 use crate::session::{Session, phase};
 use crate::source::{Bucket, Entry, Listing, Object, Source, Tally};
-use crate::{Error, ExitCode, Kind, Phase, Result, RunOptions, connect, guard};
+use crate::{Error, ExitCode, Kind, Phase, Result, RunOptions, guard};
 
 fn outcome(ending: Ending, marker: Marker, summary: String) -> Outcome {
     Outcome {
@@ -66,7 +67,7 @@ where
         Err(_) => return not(marker, "it did not answer in time".into()),
     };
     // Not under the time limit: an abandoned attempt would keep the volume from the gateway.
-    let target = connect::target(&options.to, &options.owner, true, &patience).await?;
+    let target = connect::target(&options.to, &options.owner, Use::Write, &patience).await?;
     let mut session = Session::with_ends(options, source, target, identity, &patience)?;
     if marker.source.kind == "none" && session.target_is_empty().await? {
         // Started empty, still empty, and the legacy store is there after all.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use filestore_common::marker::{Marker, SourceIdentity};
 
 use super::{Ending, Outcome, after, within};
-use crate::connect::{self, Presence};
+use crate::connect::{self, Presence, Use};
 use crate::pass::Report;
 use crate::plan::loss_names;
 use crate::policy::Pass;
@@ -69,7 +69,7 @@ async fn absent(
         location: from.location.to_string(),
         buckets: Vec::new(),
     };
-    let target = connect::target(&options.to, &options.owner, true, patience).await?;
+    let target = connect::target(&options.to, &options.owner, Use::Write, patience).await?;
     let session = Session::with_ends(options, source, target, identity.clone(), patience)?;
     within(session, async |session| {
         if !session.target_is_empty().await? {

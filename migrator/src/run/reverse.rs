@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::held::{Held, hold, state_beside, until_done};
 use super::text::reconciled;
 use super::{Ending, Outcome, configured, within};
+use crate::connect::{self, Use};
 use crate::reconcile::{Deletes, Depth, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
 use crate::scope::{Scope, ScopedSource, ScopedTarget, View};
@@ -18,7 +19,7 @@ use crate::source::volume::VolumeSource;
 use crate::target::Target;
 use crate::target::s3::S3Target;
 use crate::{
-    Endpoint, Error, ExitCode, Kind, Location, Phase, Progress, Result, RunOptions, connect, guard,
+    Endpoint, Error, ExitCode, Kind, Location, Phase, Progress, Result, RunOptions, guard,
 };
 
 /// What `reverse` may do, beside [`RunOptions::prefer`].
@@ -58,7 +59,8 @@ pub async fn reverse(
     let patience = patience(options, &progress, &cancel);
     let legacy = legacy(&options.to, &held.marker.source, &patience).await?;
     let (source, keeps_times) = open_served(served, how, &patience).await?;
-    let target = connect::target(&options.to, &options.owner, !how.dry_run, &patience).await?;
+    let purpose = if how.dry_run { Use::Look } else { Use::Write };
+    let target = connect::target(&options.to, &options.owner, purpose, &patience).await?;
     let session = backwards(options, &held, source, target, legacy, &patience)?;
     within(session, async |session| {
         take_back(session, &mut held, how, keeps_times).await

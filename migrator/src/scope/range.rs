@@ -24,6 +24,18 @@ pub struct Range {
 }
 
 impl Range {
+    /// No object: what a worker does that came too many.
+    pub fn nothing() -> Self {
+        let place = BucketName::new("000")
+            .ok()
+            .zip(ObjectKey::new("0").ok())
+            .map(|(bucket, key)| Place { bucket, key });
+        Self {
+            after: place.clone(),
+            last: place,
+        }
+    }
+
     /// Whether all objects lie in it.
     pub fn is_everything(&self) -> bool {
         self.after.is_none() && self.last.is_none()

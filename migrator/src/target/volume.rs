@@ -15,6 +15,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
 use super::{Expect, Target, Traits};
+use crate::connect::Use;
 use crate::naming::Naming;
 use crate::scope::Keys;
 use crate::source::{Body, Bucket, Entry, Listing, Object};
@@ -47,12 +48,12 @@ pub struct VolumeTarget {
 }
 
 impl VolumeTarget {
-    /// Opens the volume at `path` for this process alone, creating its layout; with
-    /// `write: false` nothing is created and gateways may keep it open.
+    /// Opens the volume at `path`, creating its layout; only to look, nothing is created and
+    /// gateways may keep it open.
     ///
     /// # Errors
     /// [`Kind::Refused`]: no directory, in use, or not usable, with the cure.
-    pub async fn open(path: &Path, owner: &str, write: bool) -> Result<Self> {
+    pub async fn open(path: &Path, owner: &str, purpose: Use) -> Result<Self> {
         let root = File::open(path).and_then(|root| {
             if root.metadata()?.is_dir() {
                 Ok(root)
@@ -70,10 +71,14 @@ impl VolumeTarget {
             .with_cure("mount the volume there, or create the directory")
         })?;
         let used = path.join(".filestore").exists() || path.join("s3").exists();
-        let store = match (write, used) {
-            (true, _) => Some(volume::open_store(path, Access::Exclusive).await?),
-            (false, true) => Some(volume::open_store(path, Access::Shared).await?),
-            (false, false) => None,
+        let access = match purpose {
+            Use::Look => used.then_some(Access::Shared),
+            Use::Write => Some(Access::Exclusive),
+            Use::WriteBeside => Some(Access::Worker),
+        };
+        let store = match access {
+            Some(access) => Some(volume::open_store(path, access).await?),
+            None => None,
         };
         Ok(Self {
             path: path.to_owned(),

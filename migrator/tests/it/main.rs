@@ -11,5 +11,7 @@ mod guards;
 mod memory;
 #[cfg(test)]
 mod passes;
+#[cfg(test)]
+mod scope;
 mod take_over;
 mod trouble;

@@ -148,7 +148,12 @@ impl Claim {
             Err(error) => {
                 if made {
                     // Only what was made here; a directory with more in it stays.
-                    let lock_gone = control.remove_file(layout::LOCK_FILE);
+                    let lock_gone = [
+                        layout::LOCK_FILE,
+                        layout::SHARDS_LOCK_FILE,
+                        layout::OPENING_LOCK_FILE,
+                    ]
+                    .map(|name| control.remove_file(name));
                     let dir_gone = base.remove_dir(layout::CONTROL_DIR);
                     tracing::debug!(?lock_gone, ?dir_gone, "clean up after a failed creation");
                 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use filestore_common::marker::MarkerState;
 
 use super::*;
-use crate::query::Durability;
+use crate::query::{Access, Durability};
 use crate::store::tests::open_alone;
 use crate::{Store, read_marker};
 
@@ -140,12 +140,97 @@ fn a_lock_keeps_migrations_and_gateways_apart() {
     drop(open_alone(scratch.path(), &options()));
 }
 
+/// Opens a volume that is free. Tests that start processes at the same time hold copies of its
+/// lock for a moment.
+fn opened(path: &Path, options: &StoreOptions) -> Store {
+    loop {
+        match Store::open(path, options) {
+            Err(Error::Volume(line)) if line.contains("in use") => std::thread::yield_now(),
+            other => return other.unwrap(),
+        }
+    }
+}
+
+/// The kinds that may have a volume open, and whether two of them may at once.
+#[test]
+fn each_kind_excludes_the_others_whatever_the_order() {
+    let scratch = tempfile::tempdir().unwrap();
+    let kind = |access| StoreOptions {
+        access,
+        ..options()
+    };
+    let kinds = [Access::Shared, Access::Exclusive, Access::Worker];
+    for first in kinds {
+        let held = opened(scratch.path(), &kind(first));
+        for second in kinds {
+            let together = first == second && first != Access::Exclusive;
+            if together {
+                drop(opened(scratch.path(), &kind(second)));
+            } else {
+                let line = refusal(scratch.path(), &kind(second));
+                assert!(
+                    line.contains("wait for") || line.contains("stop it"),
+                    "{line}"
+                );
+            }
+        }
+        // What was refused or came and went leaves the first as it was.
+        let other = if first == Access::Worker {
+            Access::Shared
+        } else {
+            Access::Worker
+        };
+        refusal(scratch.path(), &kind(other));
+        drop(held);
+    }
+}
+
+/// Processes of all kinds that open and leave at random: a file that each kind marks shows who is
+/// in together.
+#[test]
+fn no_order_of_starts_lets_two_kinds_in_together() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let scratch = tempfile::tempdir().unwrap();
+    drop(Store::open(scratch.path(), &options()).unwrap());
+    let inside: [AtomicUsize; 3] = Default::default();
+    let entered = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..6_usize {
+            let (inside, entered, path) = (&inside, &entered, scratch.path());
+            scope.spawn(move || {
+                let kind = thread % 3;
+                let access = [Access::Shared, Access::Exclusive, Access::Worker][kind];
+                let options = StoreOptions {
+                    access,
+                    ..options()
+                };
+                for _ in 0..4 {
+                    // Locks belong to open files, not to processes: threads stand for them.
+                    let Ok(store) = Store::open(path, &options) else {
+                        continue;
+                    };
+                    let mine = inside[kind].fetch_add(1, Ordering::SeqCst) + 1;
+                    assert!(mine == 1 || access != Access::Exclusive, "two are alone");
+                    for other in (0..3).filter(|other| *other != kind) {
+                        let others = inside[other].load(Ordering::SeqCst);
+                        assert_eq!(others, 0, "kind {kind} beside kind {other}");
+                    }
+                    entered.fetch_add(1, Ordering::SeqCst);
+                    inside[kind].fetch_sub(1, Ordering::SeqCst);
+                    drop(store);
+                }
+            });
+        }
+    });
+    assert!(entered.into_inner() > 0);
+}
+
 #[test]
 fn a_volume_of_versitygw_is_taken_as_it_is() {
     let scratch = tempfile::tempdir().unwrap();
     let bucket = scratch.path().join("some-bucket");
     fs::create_dir(&bucket).unwrap();
-    let dir = File::open(&bucket).unwrap();
+    let dir = fs::File::open(&bucket).unwrap();
     crate::attributes::xattr::put(&dir, "acl", b"{}").unwrap();
     let store = Store::open(scratch.path(), &options()).unwrap();
     let names: Vec<_> = store
