@@ -3,7 +3,11 @@
 // Helpers are test code to clippy only where they say so.
 #![cfg(test)]
 
+#[path = "stores/errors.rs"]
+mod errors;
 #[path = "stores/harness.rs"]
 mod harness;
 #[path = "stores/keys.rs"]
 mod keys;
+#[path = "stores/load.rs"]
+mod load;

@@ -1,4 +1,4 @@
-"""A proxy in front of a server, for what a real server does not do on request: a wrong clock, an answer held back."""
+"""A proxy in front of a server, for what a real server does not do on request: a wrong clock, an answer held back, headers changed."""
 
 import http.client
 import http.server
@@ -12,10 +12,10 @@ class Proxy:
     """Passes requests on as they are, so that their signatures stay good.
 
     `skew` seconds are added to the date of every answer. Requests for which `hold(path)` is true wait until `release` is
-    called; `held` is set once one waits.
+    called; `held` is set once one waits. `rewrite` gives other headers to requests.
     """
 
-    def __init__(self, server: Server, skew: int = 0, hold=lambda path: False):
+    def __init__(self, server: Server, skew: int = 0, hold=lambda path: False, rewrite=lambda headers: headers):
         self.access, self.secret, self.region = server.access, server.secret, server.region
         self.held, self.released = threading.Event(), threading.Event()
         proxy = self
@@ -29,7 +29,7 @@ class Proxy:
                     proxy.held.set()
                     proxy.released.wait()
                 upstream = http.client.HTTPConnection(server.host)
-                upstream.request(self.command, self.path, body, dict(self.headers))
+                upstream.request(self.command, self.path, body, rewrite(dict(self.headers)))
                 answer = upstream.getresponse()
                 data = answer.read()
                 self.send_response_only(answer.status)

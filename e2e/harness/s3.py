@@ -12,7 +12,7 @@ def boto(server, secret: str | None = None, **config):
     settings = {"s3": {"addressing_style": "path"}, "signature_version": "s3v4", "retries": {"total_max_attempts": 1}, "request_checksum_calculation": "when_required",
                 "response_checksum_validation": "when_required", "connect_timeout": 10, "read_timeout": 120} | config
     return boto3.client("s3", endpoint_url=server.endpoint, aws_access_key_id=server.access, aws_secret_access_key=secret or server.secret,
-                        region_name=server.region, config=Config(**settings))
+                        region_name=server.region, verify=server.ca, config=Config(**settings))
 
 
 def minio_client(server, secret: str | None = None) -> Minio:

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -55,6 +56,8 @@ class Server:
     """A running server process. `log` is the file that holds what it printed."""
 
     name = "server"
+    # Authority of its certificate, for a server that speaks HTTPS.
+    ca: str | None = None
 
     def __init__(self, directory: Path):
         self.directory = Path(directory)
@@ -110,7 +113,8 @@ class Server:
             if self.process.poll() is not None:
                 return False
             try:
-                with urllib.request.urlopen(self.ready_url(), timeout=2) as answer:
+                trust = ssl.create_default_context(cafile=self.ca) if self.ca else None
+                with urllib.request.urlopen(self.ready_url(), timeout=2, context=trust) as answer:
                     if answer.status == 200:
                         return True
             except urllib.error.HTTPError as error:

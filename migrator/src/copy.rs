@@ -8,14 +8,14 @@ use futures::{StreamExt, TryStreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::body::{ETagHasher, Verdict};
+use crate::pace::Bandwidth;
+use crate::pace::retry::{self, Next, Tried};
 use crate::source::{Body, Entry, Listing, Object, Source};
 use crate::target::{Expect, Target};
 use crate::{Error, Event, Kind, Progress, Result};
 
-/// Attempts of one object whose store answers with failures.
-const ANSWERED_ATTEMPTS: u32 = 4;
-/// First and longest pause between attempts.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(10));
+/// How long a copy that is under way may take to end in order when everything is stopped.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The two ends and what all steps between them share.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub struct Ends {
     pub parallel: usize,
     /// How long a store that does not answer is waited for.
     pub wait: Duration,
+    /// How fast bodies are read from the source.
+    pub bandwidth: Option<Bandwidth>,
 }
 
 /// What became of an object.
@@ -50,12 +52,7 @@ impl Ends {
     /// [`Kind::Interrupted`].
     pub fn go_on(&self) -> Result<()> {
         if self.cancel.is_cancelled() {
-            return Err(Error::new(
-                Kind::Interrupted,
-                "migrate",
-                "objects",
-                "stopped by a signal",
-            ));
+            return Err(interrupted());
         }
         Ok(())
     }
@@ -69,8 +66,7 @@ impl Ends {
         }
     }
 
-    async fn pause(&self, attempt: u32) -> Result<()> {
-        let pause = (PAUSES.0 * 2_u32.saturating_pow(attempt.saturating_sub(1))).min(PAUSES.1);
+    async fn pause(&self, pause: Duration) -> Result<()> {
         tokio::select! {
             () = self.cancel.cancelled() => self.go_on(),
             () = tokio::time::sleep(pause) => Ok(()),
@@ -88,7 +84,7 @@ impl Ends {
         entry: &Entry,
         expect: &Expect,
     ) -> Result<Copied> {
-        let begin = Instant::now();
+        let mut first_failure = None;
         let mut entry = entry.clone();
         let (mut attempt, mut second_chances) = (1, 1);
         loop {
@@ -107,35 +103,65 @@ impl Ends {
                     Some(now) => entry = now,
                 }
             }
-            if moved || error.kind == Kind::Damaged {
+            let pause = if moved || error.kind == Kind::Damaged {
                 if second_chances == 0 {
-                    return Err(Error {
-                        kind: if moved { Kind::Changed } else { error.kind },
-                        ..error
-                    });
+                    return Err(if moved { changed(error) } else { error });
                 }
                 second_chances -= 1;
+                retry::pause(&error.object, attempt)
             } else {
-                let answered = error.status.is_some_and(|status| status != 503);
-                if error.is_permanent()
-                    || (answered && attempt >= ANSWERED_ATTEMPTS)
-                    || begin.elapsed() >= self.wait
-                {
-                    return Err(error);
+                let tried = Tried {
+                    attempts: attempt,
+                    unanswered: 0,
+                    waited: first_failure.get_or_insert_with(Instant::now).elapsed(),
+                    // Whoever talks to the store knows.
+                    down_for: None,
+                    patience: self.wait,
+                };
+                match retry::next(&error, tried) {
+                    Next::Again(pause) => pause,
+                    Next::GiveUp | Next::StoreIsDown => return Err(error),
                 }
-            }
+            };
             self.progress.event(&Event::Retrying(&error));
-            self.pause(attempt).await?;
+            self.pause(pause).await?;
             attempt += 1;
         }
     }
 
     async fn attempt(&self, bucket: &BucketName, entry: &Entry, expect: &Expect) -> Result<u64> {
-        let mut object = self.source.open(bucket, entry).await?;
-        let size = object.info.size;
-        object.body = self.shown(object.body);
-        self.target.put(bucket, &entry.key, object, expect).await?;
-        Ok(size)
+        // A body that is open while the target is away would be cut by the source.
+        self.target.ready().await?;
+        let copy = async {
+            let mut object = self.source.open(bucket, entry).await?;
+            let size = object.info.size;
+            object.body = self.shown(self.paced(object.body));
+            self.target.put(bucket, &entry.key, object, expect).await?;
+            Ok(size)
+        };
+        let stopped = async {
+            self.cancel.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            done = copy => done,
+            () = stopped => Err(interrupted()),
+        }
+    }
+
+    /// The body of an object of the source, no faster than allowed.
+    pub(crate) fn paced(&self, body: Body) -> Body {
+        let Some(bandwidth) = self.bandwidth.clone() else {
+            return body;
+        };
+        body.and_then(move |chunk| {
+            let bandwidth = bandwidth.clone();
+            async move {
+                bandwidth.spend(chunk.len()).await;
+                Ok(chunk)
+            }
+        })
+        .boxed()
     }
 
     /// The body, its bytes shown as they come.
@@ -157,6 +183,21 @@ impl Ends {
         let mut object = self.target.open(bucket, key).await?;
         object.body = self.shown(object.body);
         hash(object).await
+    }
+}
+
+fn interrupted() -> Error {
+    let message = "stopped by a signal";
+    Error::new(Kind::Interrupted, "migrate", "objects", message)
+}
+
+/// An object that moved under two copies in a row.
+fn changed(error: Error) -> Error {
+    let message = format!("changed during copy ({})", error.message);
+    Error {
+        kind: Kind::Changed,
+        message: message.into(),
+        ..error
     }
 }
 

@@ -16,6 +16,10 @@ pub enum Kind {
     Absent,
     /// The store does not answer: refused, timeout, SERVFAIL, 5xx.
     Down,
+    /// The store answered nobody for as long as it was to be waited for.
+    Outage,
+    /// The time for the whole command is over.
+    Deadline,
     /// Credentials or rights.
     Auth,
     /// The bucket or object does not exist.
@@ -62,6 +66,8 @@ pub struct Error {
     pub request_id: Option<Box<str>>,
     /// How many attempts were made.
     pub attempts: u32,
+    /// Whether it was tried again already as often as makes sense.
+    pub exhausted: bool,
     /// What to do about it.
     pub cure: Option<Box<str>>,
 }
@@ -83,6 +89,7 @@ impl Error {
             code: None,
             request_id: None,
             attempts: 1,
+            exhausted: false,
             cure: None,
         }
     }
@@ -97,6 +104,9 @@ impl Error {
     /// Whether trying again cannot help. Bytes that failed their check are read once more, since
     /// the way between the stores may have damaged them.
     pub fn is_permanent(&self) -> bool {
+        if self.exhausted {
+            return true;
+        }
         match self.kind {
             Kind::Down | Kind::Changed | Kind::Damaged => false,
             Kind::Other => self.status.is_some_and(|status| status < 500),
@@ -110,6 +120,8 @@ impl Error {
             self.kind,
             Kind::Usage
                 | Kind::Absent
+                | Kind::Outage
+                | Kind::Deadline
                 | Kind::Auth
                 | Kind::Refused
                 | Kind::Listing
@@ -122,7 +134,7 @@ impl Error {
     pub fn exit_code(&self) -> ExitCode {
         match self.kind {
             Kind::Usage => ExitCode::Usage,
-            Kind::Absent | Kind::Down => ExitCode::Retryable,
+            Kind::Absent | Kind::Down | Kind::Outage | Kind::Deadline => ExitCode::Retryable,
             Kind::Auth => ExitCode::Auth,
             Kind::Changed => ExitCode::Changed,
             Kind::Refused | Kind::Listing => ExitCode::Refused,

@@ -14,7 +14,7 @@ pub enum ExitCode {
     Usage = 2,
     /// Source and target differ.
     Differences = 3,
-    /// The source or the target did not answer; trying again later may help.
+    /// The source or the target did not answer, or the time was over; trying again later may help.
     Retryable = 4,
     /// A guard refused to go on; nothing was changed by the refused step.
     Refused = 5,
@@ -55,7 +55,9 @@ impl ExitCode {
             Self::Failures => "some objects could not be carried; the report names them",
             Self::Usage => "command line, environment or manifest is wrong",
             Self::Differences => "source and target differ",
-            Self::Retryable => "something did not answer or is taken; run again later",
+            Self::Retryable => {
+                "something did not answer or is taken, or time is up; run again later"
+            }
             Self::Refused => "a guard refused; nothing was changed by the refused step",
             Self::Auth => "credentials were not accepted",
             Self::Changed => "objects kept changing while they were copied",

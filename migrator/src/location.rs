@@ -257,6 +257,8 @@ pub struct Endpoint {
     pub credentials: Option<Credentials>,
     /// PEM file of an authority to trust beside the usual ones.
     pub ca_file: Option<PathBuf>,
+    /// Take any certificate: whoever answers gets the requests and may change what they bring.
+    pub insecure: bool,
     /// Where requests name their bucket.
     pub addressing: Addressing,
     /// Region to sign for; `None` = `us-east-1`, and what the server says when it is another one.
@@ -270,6 +272,7 @@ impl Endpoint {
             location,
             credentials: None,
             ca_file: None,
+            insecure: false,
             addressing: Addressing::Path,
             region: None,
         }

@@ -36,6 +36,12 @@ pub struct RunOptions {
     pub parallel: usize,
     /// When what was copied is made to survive power loss.
     pub durability: Durability,
+    /// Requests a second to each side; `None` = as many as it bears.
+    pub rate: Option<u32>,
+    /// Bytes of object bodies a second to read from the source.
+    pub bandwidth: Option<u64>,
+    /// When to stop although there is more to do; what was done stays.
+    pub deadline: Option<Duration>,
     /// How long to wait for a store that does not answer.
     pub wait: Duration,
     /// Whether `run` also waits when its credentials are refused: in a cluster somebody may correct
@@ -83,7 +89,10 @@ impl RunOptions {
             owner: "filestore".into(),
             parallel: 16,
             durability: Durability::Durable,
-            wait: Duration::from_mins(10),
+            rate: None,
+            bandwidth: None,
+            deadline: None,
+            wait: Duration::from_mins(15),
             wait_for_credentials: true,
             absent_after: Duration::from_secs(10),
             recheck: Duration::from_secs(30),

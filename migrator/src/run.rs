@@ -16,6 +16,7 @@ use filestore_common::marker::{Marker, MarkerState};
 use tokio_util::sync::CancellationToken;
 
 use crate::connect;
+use crate::deadline;
 use crate::plan::Plan;
 use crate::policy::Pass;
 use crate::session::{Session, patience, phase, state_of};
@@ -87,16 +88,19 @@ pub async fn plan(
     progress: Arc<dyn Progress>,
     cancel: CancellationToken,
 ) -> Result<Plan> {
-    let patience = patience(options, &progress, &cancel);
-    let source = connect::source(configured(options)?, &patience).await?;
-    let session = Session::open(options, source, false, &patience).await?;
-    within(session, async |session| {
-        let plan = session.planned(Some(options.measure)).await;
-        let unfitted = session.view.unfitted();
-        if !unfitted.is_empty() {
-            progress.event(&Event::Note(unfitted.trim_end()));
-        }
-        plan
+    deadline::keep(options.deadline, cancel, async |cancel| {
+        let patience = patience(options, &progress, &cancel);
+        let source = connect::source(configured(options)?, &patience).await?;
+        let session = Session::open(options, source, false, &patience).await?;
+        within(session, async |session| {
+            let plan = session.planned(Some(options.measure)).await;
+            let unfitted = session.view.unfitted();
+            if !unfitted.is_empty() {
+                progress.event(&Event::Note(unfitted.trim_end()));
+            }
+            plan
+        })
+        .await
     })
     .await
 }
@@ -110,9 +114,12 @@ pub async fn copy(
     progress: Arc<dyn Progress>,
     cancel: CancellationToken,
 ) -> Result<Outcome> {
-    let patience = patience(options, &progress, &cancel);
-    let source = connect::source(configured(options)?, &patience).await?;
-    copy_from(source, options, progress, cancel).await
+    deadline::keep(options.deadline, cancel, async |cancel| {
+        let patience = patience(options, &progress, &cancel);
+        let source = connect::source(configured(options)?, &patience).await?;
+        copy_from(source, options, progress.clone(), cancel).await
+    })
+    .await
 }
 
 /// [`copy`] from a source that is open already.
@@ -152,9 +159,12 @@ pub async fn finish(
     progress: Arc<dyn Progress>,
     cancel: CancellationToken,
 ) -> Result<Outcome> {
-    let patience = patience(options, &progress, &cancel);
-    let source = connect::source(configured(options)?, &patience).await?;
-    finish_from(source, options, mode, progress, cancel).await
+    deadline::keep(options.deadline, cancel, async |cancel| {
+        let patience = patience(options, &progress, &cancel);
+        let source = connect::source(configured(options)?, &patience).await?;
+        finish_from(source, options, mode, progress.clone(), cancel).await
+    })
+    .await
 }
 
 /// [`finish`] from a source that is open already.
@@ -189,17 +199,20 @@ pub async fn verify(
     progress: Arc<dyn Progress>,
     cancel: CancellationToken,
 ) -> Result<(ExitCode, Findings)> {
-    let patience = patience(options, &progress, &cancel);
-    let source = connect::source(configured(options)?, &patience).await?;
-    let mut session = Session::open(options, source, false, &patience).await?;
-    session.look_at_shard().await?;
-    phase(&*progress, Phase::Verify, None, None);
-    let outputs = Outputs {
-        report,
-        manifest: None,
-    };
-    let findings = within(session, async |session| {
-        verify::verify(&session.ends, mode, &outputs).await
+    let findings = deadline::keep(options.deadline, cancel, async |cancel| {
+        let patience = patience(options, &progress, &cancel);
+        let source = connect::source(configured(options)?, &patience).await?;
+        let mut session = Session::open(options, source, false, &patience).await?;
+        session.look_at_shard().await?;
+        phase(&*progress, Phase::Verify, None, None);
+        let outputs = Outputs {
+            report,
+            manifest: None,
+        };
+        within(session, async |session| {
+            verify::verify(&session.ends, mode, &outputs).await
+        })
+        .await
     })
     .await?;
     let exit = if findings.failed > 0 {
@@ -223,17 +236,28 @@ pub async fn run(
     progress: Arc<dyn Progress>,
     cancel: CancellationToken,
 ) -> Result<Outcome> {
-    let patience = patience(options, &progress, &cancel);
     let marker = marker(options)?;
     match (&options.from, stage(options, marker.as_ref())?) {
+        // Bounded by itself, and not to fail: a gateway waits behind it.
         (from, Stage::After(marker)) => {
+            let patience = patience(options, &progress, &cancel);
             let source = from.as_ref().map(|from| connect::source(from, &patience));
             after::run(options, marker.clone(), &patience, source).await
         }
         (Some(from), Stage::Again(marker)) => {
-            again::run(options, from, marker.clone(), &patience).await
+            deadline::keep(options.deadline, cancel, async |cancel| {
+                let patience = patience(options, &progress, &cancel);
+                again::run(options, from, marker.clone(), &patience).await
+            })
+            .await
         }
-        (Some(from), Stage::Before) => before::run(options, from, marker, &patience).await,
+        (Some(from), Stage::Before) => {
+            deadline::keep(options.deadline, cancel, async |cancel| {
+                let patience = patience(options, &progress, &cancel);
+                before::run(options, from, marker, &patience).await
+            })
+            .await
+        }
         (None, Stage::Before | Stage::Again(_)) => match marker {
             None => Ok(Outcome {
                 exit: ExitCode::Ok,

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use crate::connect::{self, Use};
 use crate::copy::Ends;
 use crate::fit::fitted;
+use crate::pace::Bandwidth;
 use crate::pass::{self, Limits, Recorder, Report};
 use crate::plan::Conditions;
 use crate::policy::Pass;
-use crate::s3::Patience;
+use crate::s3::{Pace, Patience};
 use crate::scope::worker::{self, Turn};
 use crate::scope::{Cuts, Range, Scope, ScopedSource, ScopedTarget, View};
 use crate::source::{Listed, Source};
@@ -48,6 +49,10 @@ pub(crate) fn patience(
         wait: options.wait,
         cancel: cancel.clone(),
         progress: progress.clone(),
+        pace: Pace {
+            parallel: options.parallel,
+            rate: options.rate,
+        },
     }
 }
 
@@ -159,6 +164,7 @@ impl<'a> Session<'a> {
             cancel: patience.cancel.clone(),
             parallel: options.parallel.max(1),
             wait: options.wait,
+            bandwidth: options.bandwidth.map(Bandwidth::new),
         };
         Ok(Self {
             options,

@@ -111,6 +111,14 @@ pub trait Target: Send + Sync + Debug {
     /// Anything but a clear answer.
     async fn head(&self, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>>;
 
+    /// Waits until the target takes writes, where it is known that it does not at the moment.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Outage`] when that takes too long, and whatever it answers at last.
+    async fn ready(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Writes an object with all its metadata; appears complete or not at all. Checks the body
     /// against the source's ETag where that can be computed, before it becomes visible.
     /// Not durable before [`Target::flush`].

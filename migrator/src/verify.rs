@@ -291,7 +291,7 @@ async fn bytes_equal(ends: &Ends, bucket: &BucketName, ours: &Entry) -> Result<b
     if source.info.size != target.info.size {
         return Ok(false);
     }
-    same_bytes(source.body, ends.shown(target.body)).await
+    same_bytes(ends.paced(source.body), ends.shown(target.body)).await
 }
 
 async fn same_bytes(mut one: Body, mut other: Body) -> Result<bool> {

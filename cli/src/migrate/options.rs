@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use filestore_migrator::RunOptions;
 use filestore_migrator::pass::Durability;
 
@@ -21,6 +22,25 @@ impl From<When> for Durability {
             When::Relaxed => Self::Relaxed,
         }
     }
+}
+
+/// `500k`, `10MiB`, with or without `/s`.
+fn bytes_a_second(text: &str) -> Result<u64, String> {
+    let text = text.trim_end_matches("/s");
+    match text.parse::<ByteSize>() {
+        Ok(ByteSize(0)) | Err(_) => Err("give bytes a second, such as 500k or 10MiB".into()),
+        Ok(ByteSize(bytes)) => Ok(bytes),
+    }
+}
+
+/// `90s`, `1h30m`, or a number of seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    let spelled = || Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok();
+    seconds
+        .or_else(spelled)
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "give a time such as 90s or 1h30m".into())
 }
 
 /// How to go about it.
@@ -44,11 +64,25 @@ pub(super) struct Tuning {
         value_name = "WHEN"
     )]
     durability: When,
+    /// Requests a second to each side, at most.
+    #[arg(
+        long,
+        env = "FILESTORE_RATE",
+        value_parser = clap::value_parser!(u32).range(1..),
+        value_name = "REQUESTS"
+    )]
+    rate: Option<u32>,
+    /// Bytes of objects a second to read from the source, at most: 500k, 10MiB.
+    #[arg(long, env = "FILESTORE_BANDWIDTH", value_parser = bytes_a_second, value_name = "BYTES")]
+    bandwidth: Option<u64>,
+    /// Stop after this time, 90s or 1h30m, although there is more to do; a rerun goes on.
+    #[arg(long, env = "FILESTORE_DEADLINE", value_parser = duration, value_name = "DURATION")]
+    deadline: Option<Duration>,
     /// Seconds to wait for a store that does not answer.
     #[arg(
         long,
         env = "FILESTORE_WAIT",
-        default_value_t = 600,
+        default_value_t = 900,
         value_name = "SECONDS"
     )]
     wait: u64,
@@ -102,6 +136,9 @@ impl Tuning {
             owner: self.owner.unwrap_or(options.owner),
             parallel: self.parallel,
             durability: self.durability.into(),
+            rate: self.rate,
+            bandwidth: self.bandwidth,
+            deadline: self.deadline,
             wait: Duration::from_secs(self.wait),
             absent_after: Duration::from_secs(self.absent_after),
             recheck: Duration::from_secs(self.recheck),
@@ -112,6 +149,43 @@ impl Tuning {
             delete_extraneous: self.delete_extraneous,
             max_delete: self.max_delete,
             ..options
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bandwidths_are_read_as_people_write_them() {
+        for (text, bytes) in [
+            ("10MiB", Some(10 << 20)),
+            ("10MiB/s", Some(10 << 20)),
+            ("500k", Some(500_000)),
+            ("1.5 GB", Some(1_500_000_000)),
+            ("4096", Some(4096)),
+            ("0", None),
+            ("fast", None),
+            ("-1", None),
+        ] {
+            assert_eq!(bytes_a_second(text).ok(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("90", Some(90)),
+            ("90s", Some(90)),
+            ("1h30m", Some(5400)),
+            ("PT2H", Some(7200)),
+            ("0s", None),
+            ("-5s", None),
+            ("soon", None),
+        ] {
+            let read = duration(text).ok();
+            assert_eq!(read.map(|read| read.as_secs()), seconds, "{text}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Locations are taken as text and read afterwards: a parser that refuses a value prints it, and a
 //! URL can hold a secret.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -36,16 +37,32 @@ struct Side<'a> {
     secret_key_file: Option<&'a PathBuf>,
     secret_dir: Option<&'a PathBuf>,
     ca: Option<&'a PathBuf>,
+    insecure: bool,
     addressing: Style,
     region: Option<&'a String>,
 }
 
 impl Side<'_> {
     fn endpoint(&self, location: &str) -> Result<Endpoint> {
+        if self.insecure {
+            // Nobody is left to warn when standard error is closed.
+            drop(writeln!(
+                std::io::stderr(),
+                "warning: --{0}-insecure: the certificate of the {1} is not checked; whoever \
+                 answers can read and change what is carried; --{0}-ca is the safe way",
+                self.name,
+                if self.name == "from" {
+                    "source"
+                } else {
+                    "target"
+                }
+            ));
+        }
         Ok(Endpoint {
             location: location.parse()?,
             credentials: self.credentials()?,
             ca_file: self.ca.cloned(),
+            insecure: self.insecure,
             addressing: self.addressing.into(),
             region: self.region.cloned(),
         })
@@ -120,6 +137,9 @@ pub(super) struct FromKeys {
     /// PEM file of an authority to trust for the source.
     #[arg(long, env = "FILESTORE_FROM_CA", value_name = "FILE")]
     from_ca: Option<PathBuf>,
+    /// Take any certificate of the source, whoever made it and for whom.
+    #[arg(long, env = "FILESTORE_FROM_INSECURE")]
+    from_insecure: bool,
     /// Where requests to the source name their bucket: in the path, or in the host name.
     #[arg(
         long,
@@ -144,6 +164,7 @@ impl FromKeys {
             secret_key_file: self.from_secret_key_file.as_ref(),
             secret_dir: self.from_secret_dir.as_ref(),
             ca: self.from_ca.as_ref(),
+            insecure: self.from_insecure,
             addressing: self.from_addressing,
             region: self.from_region.as_ref(),
         };
@@ -183,6 +204,9 @@ pub(super) struct ToKeys {
     /// PEM file of an authority to trust for the target.
     #[arg(long, env = "FILESTORE_TO_CA", value_name = "FILE")]
     to_ca: Option<PathBuf>,
+    /// Take any certificate of the target, whoever made it and for whom.
+    #[arg(long, env = "FILESTORE_TO_INSECURE")]
+    to_insecure: bool,
     /// Where requests to the target name their bucket: in the path, or in the host name.
     #[arg(
         long,
@@ -207,6 +231,7 @@ impl ToKeys {
             secret_key_file: self.to_secret_key_file.as_ref(),
             secret_dir: self.to_secret_dir.as_ref(),
             ca: self.to_ca.as_ref(),
+            insecure: self.to_insecure,
             addressing: self.to_addressing,
             region: self.to_region.as_ref(),
         };

@@ -97,7 +97,15 @@ pub(crate) fn done(command: &mut Command) -> Done {
 fn walk(root: &Path, directory: &Path, held: &mut BTreeMap<String, Vec<u8>>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() {
+        if directory == root
+            && path
+                .file_name()
+                .unwrap()
+                .as_encoded_bytes()
+                .starts_with(b".")
+        {
+            // Locks of versitygw's format; no bucket is called so.
+        } else if path.is_dir() {
             walk(root, &path, held);
         } else {
             let name = path.strip_prefix(root).unwrap().to_str().unwrap();

@@ -201,6 +201,7 @@ impl World {
             cancel,
             parallel: 3,
             wait: Duration::ZERO,
+            bandwidth: None,
         };
         let state = self.state();
         let task = Task {

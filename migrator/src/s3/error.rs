@@ -61,6 +61,21 @@ fn region_in(message: &str) -> Option<String> {
     (!region.is_empty()).then(|| region.to_owned())
 }
 
+/// Seconds that the server's clock is ahead of ours, when it refuses for that.
+pub(super) fn skew<E>(failure: &SdkError<E, HttpResponse>) -> Option<i64>
+where
+    E: ProvideErrorMetadata,
+{
+    let SdkError::ServiceError(service) = failure else {
+        return None;
+    };
+    let (code, _) = words(service);
+    if code != Some("RequestTimeTooSkewed") {
+        return None;
+    }
+    ahead(service.raw().headers().get("date")?)
+}
+
 /// The error of `operation` on `object`; `date` is the server's clock.
 #[expect(clippy::needless_pass_by_value, reason = "stands in map_err")]
 pub(super) fn explain<E>(
@@ -102,11 +117,11 @@ where
         SdkError::DispatchFailure(dispatch) if dispatch.is_user() => Kind::Other,
         _ => Kind::Down,
     };
-    let text = innermost(&failure);
+    let text = timeout(&failure).unwrap_or_else(|| innermost(&failure));
     let mut error = Error::new(kind, operation, object, text.clone());
-    if text.contains("certificate") || text.contains("UnknownIssuer") {
+    if let Some(cure) = certificate_cure(&text) {
         error.kind = Kind::Usage;
-        error.cure = Some("name the authority's certificate with --from-ca or --to-ca".into());
+        error.cure = Some(cure.into());
     }
     error
 }
@@ -158,10 +173,17 @@ fn classify(operation: &str, status: u16, code: Option<&str>, message: &str) -> 
 fn cure(code: Option<&str>, message: &str, date: Option<&str>) -> Option<Box<str>> {
     let text: Box<str> = match code? {
         "SignatureDoesNotMatch" => {
-            "the secret key is wrong, or a proxy on the way changed the Host header".into()
+            "the secret key is wrong, or something on the way (an ingress, a proxy) changed the \
+             Host header: then give the address that the server itself knows"
+                .into()
         }
         "InvalidAccessKeyId" => "the access key is not known there".into(),
-        "RequestTimeTooSkewed" => skew(date)?,
+        "AccessDenied" => "give a key that may do this".into(),
+        "InternalError" => "look for the request id in the server's log".into(),
+        "SlowDown" | "SlowDownRead" | "SlowDownWrite" | "TooManyRequests" => {
+            "the server is busy; lower --parallel or --rate".into()
+        }
+        "RequestTimeTooSkewed" => apart(date)?,
         _ if message.contains("ncrypt") => {
             "encrypted with a key that only its owner has; copy it with that key, or leave it"
                 .into()
@@ -184,8 +206,24 @@ pub(super) fn ahead(date: &str) -> Option<i64> {
     Some(theirs - i64::try_from(ours).ok()?)
 }
 
+/// What to do when a server's certificate (X.509) is not accepted, by the words of rustls.
+fn certificate_cure(text: &str) -> Option<&'static str> {
+    let cure = if text.contains("UnknownIssuer") {
+        "its authority is not known here: name the authority's certificate with --from-ca or --to-ca"
+    } else if text.contains("not valid for name") || text.contains("NotValidForName") {
+        "it is for another name: use that name in --from or --to"
+    } else if text.contains("expired") || text.contains("Expired") {
+        "renew it, or set this machine's clock"
+    } else if text.contains("certificate") {
+        "name the authority's certificate with --from-ca or --to-ca"
+    } else {
+        return None;
+    };
+    Some(cure)
+}
+
 /// How far the clocks are apart, and which one is ahead.
-fn skew(date: Option<&str>) -> Option<Box<str>> {
+fn apart(date: Option<&str>) -> Option<Box<str>> {
     let ahead = ahead(date?)?;
     let side = if ahead < 0 { "ahead of" } else { "behind" };
     Some(
@@ -195,6 +233,25 @@ fn skew(date: Option<&str>) -> Option<Box<str>> {
         )
         .into(),
     )
+}
+
+/// What ran out of time, which the last cause does not say.
+fn timeout(error: &dyn std::error::Error) -> Option<String> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let text = error.to_string();
+        for (words, what) in [
+            ("HTTP connect timeout", "no connection came about"),
+            ("HTTP read timeout", "no answer came"),
+        ] {
+            if let Some((_, after)) = text.split_once(words) {
+                let within = after.trim_start_matches(" occurred after ");
+                return Some(format!("timeout: {what} within {within}"));
+            }
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// The last cause says what happened; the ones around it only where.

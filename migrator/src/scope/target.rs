@@ -160,6 +160,10 @@ impl Target for ScopedTarget {
         self.inner.head(&self.view.target_own(bucket), key).await
     }
 
+    async fn ready(&self) -> Result<()> {
+        self.inner.ready().await
+    }
+
     async fn put(
         &self,
         bucket: &BucketName,

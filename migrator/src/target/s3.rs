@@ -36,19 +36,7 @@ impl S3Target {
     /// As [`Target::check`], and [`Kind::Usage`].
     pub async fn connect(endpoint: &Endpoint, patience: Patience) -> Result<Self> {
         let s3 = Arc::new(S3::new(endpoint, patience)?);
-        match s3.only_bucket().map(BucketName::as_str) {
-            None => {
-                let list = s3.call("list buckets", s3.url(), |c| c.list_buckets().send());
-                list.await?;
-            }
-            Some(name) => {
-                let head = s3.call("head bucket", name, |c| c.head_bucket().bucket(name).send());
-                head.await.map(drop).or_else(|error| match error.kind {
-                    Kind::NotFound => Ok(()),
-                    _ => Err(error),
-                })?;
-            }
-        }
+        answers(&s3).await?;
         let server = s3.server();
         let imports = server
             .as_deref()
@@ -58,6 +46,23 @@ impl S3Target {
             server,
             imports,
         })
+    }
+}
+
+/// Comes back when the server answers.
+async fn answers(s3: &S3) -> Result<()> {
+    match s3.only_bucket().map(BucketName::as_str) {
+        None => {
+            let list = s3.call("list buckets", s3.url(), |c| c.list_buckets().send());
+            list.await.map(drop)
+        }
+        Some(name) => {
+            let head = s3.call("head bucket", name, |c| c.head_bucket().bucket(name).send());
+            head.await.map(drop).or_else(|error| match error.kind {
+                Kind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+        }
     }
 }
 
@@ -126,6 +131,13 @@ impl Target for S3Target {
 
     async fn head(&self, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
         reader::head(&self.s3, bucket, key).await
+    }
+
+    async fn ready(&self) -> Result<()> {
+        if self.s3.is_down() {
+            answers(&self.s3).await?;
+        }
+        Ok(())
     }
 
     async fn put(

@@ -1,7 +1,7 @@
 //! Reading one object over S3 with everything that belongs to it.
 
 use std::collections::HashMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
@@ -12,9 +12,13 @@ use filestore_common::{
 use futures::{StreamExt, stream};
 
 use super::known;
+use crate::pace::Permit;
 use crate::s3::S3;
 use crate::source::{Body, Entry, Object};
 use crate::{Error, Kind, Result};
+
+/// Longest time between two pieces of a body.
+const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Opens the object, of the generation `etag` where one is given: a body is never a mix of two.
 pub(crate) async fn open(
@@ -25,8 +29,8 @@ pub(crate) async fn open(
 ) -> Result<Object> {
     let name = format!("{bucket}/{key}");
     let condition = etag.map(ETag::quoted);
-    let answer = s3
-        .call("get", &name, |client| {
+    let (answer, permit) = s3
+        .start("get", &name, |client| {
             client
                 .get_object()
                 .bucket(bucket.as_str())
@@ -51,9 +55,9 @@ pub(crate) async fn open(
         .and_then(|date| SystemTime::try_from(date).ok());
     let mut meta = metadata(&answer);
     if answer.tag_count.is_some_and(|count| count > 0) {
-        meta.tags = tags(s3, bucket, key, &name).await?;
+        meta.tags = tags(s3, &permit, bucket, key, &name).await?;
     }
-    meta.part_sizes = part_sizes(s3, bucket, key, &meta.etag, size).await?;
+    meta.part_sizes = part_sizes(s3, &permit, bucket, key, &meta.etag, size).await?;
     let last_modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
     let info = ObjectInfo {
         size,
@@ -62,23 +66,28 @@ pub(crate) async fn open(
     };
     Ok(Object {
         info,
-        body: body(answer, name),
+        body: body(answer, name, permit),
     })
 }
 
-fn body(answer: GetObjectOutput, name: String) -> Body {
-    stream::try_unfold((answer.body, name), |(mut bytes, name)| async move {
-        match bytes.next().await {
-            None => Ok(None),
-            Some(Ok(chunk)) => Ok(Some((chunk, (bytes, name)))),
-            Some(Err(error)) => {
+/// The body; the request is under way until it ends or is dropped.
+fn body(answer: GetObjectOutput, name: String, permit: Permit) -> Body {
+    let state = (answer.body, name, permit);
+    stream::try_unfold(state, |(mut bytes, name, permit)| async move {
+        let problem = match tokio::time::timeout(BODY_TIMEOUT, bytes.next()).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(Ok(chunk))) => return Ok(Some((chunk, (bytes, name, permit)))),
+            Ok(Some(Err(error))) => {
                 let mut cause: &dyn std::error::Error = &error;
                 while let Some(inner) = cause.source() {
                     cause = inner;
                 }
-                Err(Error::new(Kind::Down, "read", name, cause.to_string()))
+                cause.to_string()
             }
-        }
+            Err(_) => format!("no byte came for {} s", BODY_TIMEOUT.as_secs()),
+        };
+        permit.broke();
+        Err(Error::new(Kind::Down, "read", name, problem))
     })
     .boxed()
 }
@@ -98,9 +107,15 @@ fn metadata(answer: &GetObjectOutput) -> ObjectMeta {
     meta
 }
 
-async fn tags(s3: &S3, bucket: &BucketName, key: &ObjectKey, name: &str) -> Result<Tags> {
+async fn tags(
+    s3: &S3,
+    permit: &Permit,
+    bucket: &BucketName,
+    key: &ObjectKey,
+    name: &str,
+) -> Result<Tags> {
     let answer = s3
-        .call("tags", name, |client| {
+        .call_within(permit, "tags", name, |client| {
             client
                 .get_object_tagging()
                 .bucket(bucket.as_str())
@@ -119,7 +134,7 @@ async fn tags(s3: &S3, bucket: &BucketName, key: &ObjectKey, name: &str) -> Resu
 pub(crate) async fn head(s3: &S3, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
     let name = format!("{bucket}/{key}");
     let answer = s3
-        .call("head", &name, |client| {
+        .start("head", &name, |client| {
             client
                 .head_object()
                 .bucket(bucket.as_str())
@@ -127,12 +142,12 @@ pub(crate) async fn head(s3: &S3, bucket: &BucketName, key: &ObjectKey) -> Resul
                 .send()
         })
         .await;
-    let answer = match answer {
-        Ok(answer) => answer,
+    let (answer, permit) = match answer {
+        Ok(answered) => answered,
         Err(error) if error.kind == Kind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let meta = head_metadata(s3, bucket, key, &answer).await?;
+    let meta = head_metadata(s3, &permit, bucket, key, &answer).await?;
     Ok(Some(Entry {
         key: key.clone(),
         size: answer
@@ -152,6 +167,7 @@ pub(crate) async fn head(s3: &S3, bucket: &BucketName, key: &ObjectKey) -> Resul
 /// Metadata and tags, from servers that say in the answer to HEAD whether there are tags.
 async fn head_metadata(
     s3: &S3,
+    permit: &Permit,
     bucket: &BucketName,
     key: &ObjectKey,
     answer: &HeadObjectOutput,
@@ -172,7 +188,7 @@ async fn head_metadata(
     };
     meta.user = user_metadata(answer.metadata.clone());
     if answer.tag_count.is_some_and(|count| count > 0) {
-        match tags(s3, bucket, key, &format!("{bucket}/{key}")).await {
+        match tags(s3, permit, bucket, key, &format!("{bucket}/{key}")).await {
             Ok(tags) => meta.tags = tags,
             // Gone in between.
             Err(error) if error.kind == Kind::NotFound => return Ok(None),
@@ -197,6 +213,7 @@ fn etag(text: Option<&str>) -> Option<ETag> {
 /// Sizes of the parts behind a `-N` ETag; empty for any other, or when the server does not tell.
 async fn part_sizes(
     s3: &S3,
+    permit: &Permit,
     bucket: &BucketName,
     key: &ObjectKey,
     etag: &ETag,
@@ -207,18 +224,19 @@ async fn part_sizes(
         Some(1) => return Ok(vec![size]),
         Some(count) => count,
     };
-    if let Some(sizes) = sizes_by_attributes(s3, bucket, key, etag).await?
+    if let Some(sizes) = sizes_by_attributes(s3, permit, bucket, key, etag).await?
         && usize::try_from(count) == Ok(sizes.len())
         && sizes.iter().sum::<u64>() == size
     {
         return Ok(sizes);
     }
-    sizes_by_head(s3, bucket, key, etag, count, size).await
+    sizes_by_head(s3, permit, bucket, key, etag, count, size).await
 }
 
 /// GetObjectAttributes lists them (MinIO: always; AWS: for parts with checksums).
 async fn sizes_by_attributes(
     s3: &S3,
+    permit: &Permit,
     bucket: &BucketName,
     key: &ObjectKey,
     etag: &ETag,
@@ -228,7 +246,7 @@ async fn sizes_by_attributes(
     let mut marker: Option<String> = None;
     loop {
         let answer = s3
-            .call("parts", &name, |client| {
+            .call_within(permit, "parts", &name, |client| {
                 client
                     .get_object_attributes()
                     .bucket(bucket.as_str())
@@ -241,7 +259,7 @@ async fn sizes_by_attributes(
             .await;
         let answer = match answer {
             Ok(answer) => answer,
-            Err(error) if matches!(error.kind, Kind::Down | Kind::Interrupted) => {
+            Err(error) if matches!(error.kind, Kind::Down | Kind::Outage | Kind::Interrupted) => {
                 return Err(error);
             }
             Err(_) => return Ok(None),
@@ -277,6 +295,7 @@ async fn sizes_by_attributes(
 /// HEAD of each part but the last; all but the last are asked, since sizes need not be equal.
 async fn sizes_by_head(
     s3: &S3,
+    permit: &Permit,
     bucket: &BucketName,
     key: &ObjectKey,
     etag: &ETag,
@@ -288,7 +307,7 @@ async fn sizes_by_head(
     for number in 1..count {
         let number = i32::try_from(number).unwrap_or(i32::MAX);
         let answer = s3
-            .call("parts", &name, |client| {
+            .call_within(permit, "parts", &name, |client| {
                 client
                     .head_object()
                     .bucket(bucket.as_str())
@@ -300,7 +319,12 @@ async fn sizes_by_head(
             .await;
         let answer = match answer {
             Ok(answer) => answer,
-            Err(error) if matches!(error.kind, Kind::Down | Kind::Interrupted | Kind::Changed) => {
+            Err(error)
+                if matches!(
+                    error.kind,
+                    Kind::Down | Kind::Outage | Kind::Interrupted | Kind::Changed
+                ) =>
+            {
                 return Err(error);
             }
             Err(_) => return Ok(Vec::new()),

@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use aws_sdk_s3::primitives::{ByteStream, SdkBody};
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, Tag, Tagging};
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use bytes::Bytes;
 use filestore_common::{BucketName, ContentHeaders, ETag, ObjectInfo, ObjectKey, Tags};
 use futures::{StreamExt, stream};
-use http_body::Frame;
-use http_body_util::StreamBody;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::Mutex;
 
-use crate::body::SyncBody;
-use crate::s3::S3;
+use crate::s3::{S3, patient};
 use crate::source::{Body, Bucket, Object};
 use crate::target::Expect;
 use crate::{Error, Kind, Result};
@@ -71,12 +67,6 @@ fn query_form(tags: &Tags) -> Option<String> {
         .map(|(key, value)| format!("{}={}", encode(key), encode(value)))
         .collect();
     (!pairs.is_empty()).then(|| pairs.join("&"))
-}
-
-/// A body as the SDK takes it. Sent once: a failed attempt is repeated with a body read anew.
-fn stream_of(body: Body) -> ByteStream {
-    let frames = SyncBody::new(body).map(|chunk| chunk.map(Frame::data));
-    ByteStream::new(SdkBody::from_body_1_x(StreamBody::new(frames)))
 }
 
 fn length(bytes: u64) -> i64 {
@@ -146,7 +136,6 @@ impl Put<'_> {
         let info = object.info;
         let headers = raw_headers(&info, import);
         let (if_match, if_none_match) = self.conditions();
-        let body = stream_of(object.body);
         let ContentHeaders {
             content_type,
             content_encoding,
@@ -159,7 +148,7 @@ impl Put<'_> {
         let user = info.meta.user.clone().into_iter().collect();
         let answer = self
             .s3
-            .attempt("put", self.name, |client| {
+            .upload("put", self.name, object.body, |client, body| {
                 client
                     .put_object()
                     .bucket(self.bucket.as_str())
@@ -177,6 +166,7 @@ impl Put<'_> {
                     .content_length(length(info.size))
                     .body(body)
                     .customize()
+                    .config_override(patient())
                     .disable_payload_signing()
                     .mutate_request(move |request| add_headers(request, &headers))
                     .send()
@@ -250,10 +240,10 @@ impl Put<'_> {
     ) -> Result<Option<ETag>> {
         let mut done = Vec::with_capacity(sizes.len());
         for (number, size) in (1_i32..).zip(sizes) {
-            let part = stream_of(Splitter::take(body.clone(), *size));
+            let part = Splitter::take(body.clone(), *size);
             let answer = self
                 .s3
-                .attempt("put", self.name, |client| {
+                .upload("put", self.name, part, |client, part| {
                     client
                         .upload_part()
                         .bucket(self.bucket.as_str())
@@ -263,6 +253,7 @@ impl Put<'_> {
                         .content_length(length(*size))
                         .body(part)
                         .customize()
+                        .config_override(patient())
                         .disable_payload_signing()
                         .send()
                 })
