@@ -47,9 +47,10 @@ bench-migrate: ## the migrator beside rclone, mc and s5cmd: docs/benchmarks.md (
 	@scripts/bootstrap test
 	@scripts/bench-migrate $(ARGS)
 
-soak: ## kill the gateway and the copy again and again (ROUNDS=20 times as often as the tests do)
+soak: ## kill the gateway and the copy again and again, read random drives back, compare a million keys (ROUNDS=20 times as often as the tests do)
 	@scripts/bootstrap test
-	@scripts/e2e test_kill.py --soak $(or $(ROUNDS),20) --timeout 0 $(ARGS)
+	@. scripts/env.sh && FILESTORE_TEST_KEYS=1000000 cargo test --locked -p filestore --test stores million
+	@scripts/e2e test_kill.py test_fidelity.py --soak $(or $(ROUNDS),20) --timeout 0 $(ARGS)
 
 dist: ## static binaries for amd64 and arm64, as shipped, to target/dist/
 	@scripts/bootstrap test

@@ -15,7 +15,7 @@ from minio.credentials import StaticProvider
 from harness.cli import marker, migrate
 from harness.proxy import Proxy
 from harness.s3 import boto, keys, pattern
-from harness.servers import Minio
+from harness.servers import TlsMinio
 
 POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": ["*"]}, "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::settings/*"]}]}
 
@@ -217,20 +217,6 @@ def test_both_sides_say_who_and_when_they_are(fleet):
     assert -402 <= source["clockSkewSeconds"] <= -398
     assert target["server"].startswith("Filestore") and abs(target["clockSkewSeconds"]) <= 2
     assert any("clock of the source is" in note and "behind" in note for note in found["notes"]), found["notes"]
-
-
-class TlsMinio(Minio):
-    """With a certificate of its own: SSE-C keys do not travel in the clear."""
-
-    @property
-    def endpoint(self):
-        return f"https://{self.host}"
-
-    def ready_url(self):
-        return f"http://{self.host}"  # answered with 400: it speaks TLS
-
-    def settle(self):
-        return True
 
 
 def test_objects_that_only_their_owner_can_read_are_seen_in_the_plan(fleet, tmp_path):

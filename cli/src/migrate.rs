@@ -9,14 +9,14 @@ mod show;
 mod sides;
 mod summary;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
-use filestore_migrator::verify::Mode;
+use filestore_migrator::verify::{Depth, Mode, Sample};
 use filestore_migrator::{ExitCode, Outcome, Progress, RunOptions, run as engine};
 use tokio_util::sync::CancellationToken;
 
@@ -95,6 +95,10 @@ enum Command {
         /// How closely to look.
         #[arg(long, value_enum, default_value_t = Look::Listing)]
         mode: Look,
+        /// Read only this share of the objects, the same ones each time (`2.5%`); listings are
+        /// compared whole all the same.
+        #[arg(long, default_value_t, value_name = "N%")]
+        sample: Sample,
         /// Write a JSON line for every key.
         #[arg(long, value_name = "FILE")]
         report: Option<PathBuf>,
@@ -322,15 +326,17 @@ async fn dispatch(
             shard,
             tuning,
             mode,
+            sample,
             report,
             json,
         } => {
             let options = shard.apply(scope.apply(tuning.apply(sides.options()?), true)?);
-            let report = report.as_deref();
-            let (exit, findings) =
-                engine::verify(&options, mode.into(), report, progress, cancel).await?;
-            output::either(json, &findings)?;
-            Ok(exit)
+            let depth = Depth {
+                mode: mode.into(),
+                sample,
+                prove: true,
+            };
+            verify(&options, depth, report.as_deref(), json, progress, cancel).await
         }
         command @ Command::Run { .. } => {
             if let Command::Run { report, .. } = &command {
@@ -359,6 +365,19 @@ async fn plan(
     let plan = engine::plan(options, progress, cancel).await?;
     output::either(json, &plan)?;
     Ok(plan.exit())
+}
+
+async fn verify(
+    options: &RunOptions,
+    depth: Depth,
+    report: Option<&Path>,
+    json: bool,
+    progress: Arc<dyn Progress>,
+    cancel: CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    let (exit, findings) = engine::verify(options, depth, report, progress, cancel).await?;
+    output::either(json, &findings)?;
+    Ok(exit)
 }
 
 fn ended(shown: &Shown, outcome: &Outcome) -> anyhow::Result<ExitCode> {

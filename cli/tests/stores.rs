@@ -5,9 +5,15 @@
 
 #[path = "stores/errors.rs"]
 mod errors;
+#[path = "stores/fidelity.rs"]
+mod fidelity;
 #[path = "stores/harness.rs"]
 mod harness;
 #[path = "stores/keys.rs"]
 mod keys;
 #[path = "stores/load.rs"]
 mod load;
+#[path = "stores/scale.rs"]
+mod scale;
+#[path = "stores/verify.rs"]
+mod verify;

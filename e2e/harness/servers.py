@@ -218,6 +218,20 @@ class Minio(Server):
         return False
 
 
+class TlsMinio(Minio):
+    """MinIO with the certificate that lies in `certs` of its log directory: SSE-C keys do not travel in the clear."""
+
+    @property
+    def endpoint(self):
+        return f"https://{self.host}"
+
+    def ready_url(self):
+        return f"http://{self.host}"  # answered with 400: it speaks TLS
+
+    def settle(self):
+        return True
+
+
 class Versitygw(Server):
     """versitygw over a directory of buckets (of our volumes: their `s3/`)."""
 

@@ -103,7 +103,7 @@ pub struct Plan {
     pub copy_bytes: u64,
     /// Objects that are the same.
     pub skip: u64,
-    /// Of those, objects without an ETag, judged by size and time.
+    /// Objects without an ETag to compare, judged by size and time in every pass.
     pub etag_unknown: u64,
     /// Objects only on the target: `final` would delete them.
     pub delete: u64,

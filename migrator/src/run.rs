@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::policy::Pass;
 use crate::session::{Session, patience, phase, state_of};
 use crate::source::Source;
-use crate::verify::{self, Findings, Mode, Outputs};
+use crate::verify::{self, Depth, Findings, Mode, Outputs};
 use crate::{Endpoint, Error, Event, ExitCode, Kind, Phase, Progress, Result, RunOptions};
 
 pub use merge::{MergeOptions, merge, merge_from};
@@ -194,7 +194,7 @@ pub async fn finish_from(
 /// [`Error`] when it could not run to its end.
 pub async fn verify(
     options: &RunOptions,
-    mode: Mode,
+    depth: Depth,
     report: Option<&Path>,
     progress: Arc<dyn Progress>,
     cancel: CancellationToken,
@@ -210,7 +210,7 @@ pub async fn verify(
             manifest: None,
         };
         within(session, async |session| {
-            verify::verify(&session.ends, mode, &outputs).await
+            verify::verify(&session.ends, depth, &outputs).await
         })
         .await
     })

@@ -444,7 +444,7 @@ impl<'a> Session<'a> {
                 report: None,
                 manifest: manifest.as_deref(),
             };
-            let findings = verify::verify(&self.ends, mode, &outputs).await?;
+            let findings = verify::verify(&self.ends, mode.into(), &outputs).await?;
             if findings.differences() == 0 && self.ends.source.still().await? != still {
                 let location = self.identity.location.clone();
                 let problem = "changed during the final pass: somebody writes to it";

@@ -184,8 +184,10 @@ impl<'a> Walk<'a> {
                 self.directories += keys.new_directories(key);
             }
             Action::Replace => plan.replace += 1,
-            Action::SkipUnproven => plan.etag_unknown += 1,
-            Action::Skip | Action::Delete | Action::Leave => {}
+            Action::Skip | Action::SkipUnproven | Action::Delete | Action::Leave => {}
+        }
+        if entry.etag.is_none() || action == Action::SkipUnproven {
+            plan.etag_unknown += 1;
         }
         if matches!(action, Action::Create | Action::Replace) {
             here.copy += 1;

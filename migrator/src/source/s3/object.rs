@@ -93,7 +93,7 @@ fn body(answer: GetObjectOutput, name: String, permit: Permit) -> Body {
 }
 
 fn metadata(answer: &GetObjectOutput) -> ObjectMeta {
-    let mut meta = ObjectMeta::new(ETag::new(answer.e_tag().unwrap_or_default()));
+    let mut meta = ObjectMeta::new(etag(answer.e_tag()).unwrap_or_else(|| ETag::new("")));
     meta.headers = ContentHeaders {
         content_type: answer.content_type.clone(),
         content_encoding: answer.content_encoding.clone(),
@@ -176,7 +176,7 @@ async fn head_metadata(
     if !s3.server().is_some_and(counts_tags) {
         return Ok(None);
     }
-    let mut meta = ObjectMeta::new(ETag::new(answer.e_tag().unwrap_or_default()));
+    let mut meta = ObjectMeta::new(etag(answer.e_tag()).unwrap_or_else(|| ETag::new("")));
     meta.headers = ContentHeaders {
         content_type: answer.content_type.clone(),
         content_encoding: answer.content_encoding.clone(),
