@@ -13,6 +13,8 @@ mod harness;
 mod keys;
 #[path = "stores/load.rs"]
 mod load;
+#[path = "stores/passes.rs"]
+mod passes;
 #[path = "stores/scale.rs"]
 mod scale;
 #[path = "stores/verify.rs"]

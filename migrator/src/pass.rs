@@ -61,7 +61,7 @@ impl Recorder<'_> {
     }
 
     /// What an earlier start of the machine may have lost.
-    fn doubtful(&self) -> Option<Unflushed> {
+    pub(crate) fn doubtful(&self) -> Option<Unflushed> {
         let unflushed = self.checkpoint.unflushed.clone()?;
         let boot = boot_id();
         (boot.is_empty() || unflushed.boot_id != boot).then_some(unflushed)

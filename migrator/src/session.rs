@@ -1,5 +1,7 @@
 //! An opened migration: both ends, the state, and the steps that the commands are made of.
 
+mod look;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -37,6 +39,8 @@ pub(crate) struct Session<'a> {
     pub(crate) view: Arc<View>,
     /// Both sides as they are.
     whole: (Arc<dyn Source>, Arc<dyn Target>),
+    /// What the last look at both sides found, if they were equal then, or made so.
+    equal: look::Equal,
 }
 
 /// How waits are reported and ended.
@@ -174,6 +178,7 @@ impl<'a> Session<'a> {
             marker,
             view,
             whole,
+            equal: look::Equal::default(),
         })
     }
 
@@ -378,7 +383,10 @@ impl<'a> Session<'a> {
         phase(&*self.ends.progress, Phase::Plan, None, None);
         let migration = self.marker.as_ref().map(|marker| marker.state);
         let conditions = Conditions::new(self.options, migration);
-        plan::plan(&self.ends, &conditions, measure).await
+        let plan = plan::plan(&self.ends, &conditions, measure).await?;
+        let equal = plan.create + plan.replace + plan.delete == 0;
+        self.equal.set(equal.then(|| plan.hidden_examples.clone()));
+        Ok(plan)
     }
 
     /// Refuses before anything is written, where the flags ask for what only a plan can tell.
@@ -389,21 +397,27 @@ impl<'a> Session<'a> {
         self.plan().await?.refusal().map_or(Ok(()), Err)
     }
 
-    /// One pass.
-    pub(crate) async fn pass(&self, pass: Pass) -> Result<Report> {
-        let run_id = worker::checkpoint_id(&self.run_id(), self.options.shard);
+    /// Where a pass records how far it came.
+    fn recorder<'r>(&'r self, pass: Pass, run_id: &'r str) -> Result<Recorder<'r>> {
         let mut checkpoint = match &self.state {
-            Some(state) => state.checkpoint(&run_id)?,
+            Some(state) => state.checkpoint(run_id)?,
             None => Checkpoint::default(),
         };
         if let (Pass::Final, Some(state)) = (pass, &self.state) {
-            checkpoint.unflushed = worker::doubt(state, &run_id, checkpoint.unflushed.take())?;
+            checkpoint.unflushed = worker::doubt(state, run_id, checkpoint.unflushed.take())?;
         }
-        let mut recorder = Recorder {
+        Ok(Recorder {
             state: self.state.as_ref(),
-            run_id: &run_id,
+            run_id,
             checkpoint,
-        };
+        })
+    }
+
+    /// One pass.
+    pub(crate) async fn pass(&self, pass: Pass) -> Result<Report> {
+        self.equal.set(None);
+        let run_id = worker::checkpoint_id(&self.run_id(), self.options.shard);
+        let mut recorder = self.recorder(pass, &run_id)?;
         let limits = Limits {
             delete_foreign: self.options.delete_extraneous,
             max_delete: self.options.max_delete,
@@ -419,6 +433,8 @@ impl<'a> Session<'a> {
         if let (Pass::Final, Some(state), 0) = (pass, &self.state, report.failed) {
             worker::settled(state, &run_id)?;
         }
+        let equal = report.failed + report.extraneous == 0;
+        self.equal.set(equal.then(|| report.hidden.clone()));
         Ok(report)
     }
 
@@ -426,7 +442,17 @@ impl<'a> Session<'a> {
     pub(crate) async fn settle(&self, mode: Mode) -> Result<(Report, Findings)> {
         let run_id = self.run_id();
         let manifest = self.state.as_ref().map(|state| state.manifest(&run_id));
+        let outputs = Outputs {
+            report: None,
+            manifest: manifest.as_deref(),
+        };
         let still = self.ends.source.still().await?;
+        if mode == Mode::Listing
+            && let Some(found) = self.look(&outputs).await?
+        {
+            self.is_still(still.as_ref()).await?;
+            return Ok(found);
+        }
         let mut total: Option<Report> = None;
         for round in 1.. {
             phase(&*self.ends.progress, Phase::Final, None, None);
@@ -440,16 +466,9 @@ impl<'a> Session<'a> {
                 Some(report.objects),
                 (mode != Mode::Listing).then_some(report.object_bytes),
             );
-            let outputs = Outputs {
-                report: None,
-                manifest: manifest.as_deref(),
-            };
             let findings = verify::verify(&self.ends, mode.into(), &outputs).await?;
-            if findings.differences() == 0 && self.ends.source.still().await? != still {
-                let location = self.identity.location.clone();
-                let problem = "changed during the final pass: somebody writes to it";
-                return Err(Error::new(Kind::Refused, "read", location, problem)
-                    .with_cure("stop the legacy store first"));
+            if findings.differences() == 0 {
+                self.is_still(still.as_ref()).await?;
             }
             if findings.differences() == 0 || report.failed > 0 || round >= ROUNDS {
                 return Ok((report, findings));

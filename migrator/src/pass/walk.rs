@@ -222,12 +222,19 @@ impl<'a> Walk<'a> {
                 result,
             }
         };
-        self.lanes.push(small, work).await.map_err(broken)
+        // A copy that hangs must not hold a signal up.
+        tokio::select! {
+            pushed = self.lanes.push(small, work) => pushed.map_err(broken),
+            () = self.ends.cancel.cancelled() => self.ends.go_on(),
+        }
     }
 
     /// Waits until no copy is under way.
     pub(super) async fn drain(&mut self) -> Result<()> {
-        self.lanes.drain().await.map_err(broken)?;
+        tokio::select! {
+            drained = self.lanes.drain() => drained.map_err(broken)?,
+            () = self.ends.cancel.cancelled() => self.ends.go_on()?,
+        }
         self.collect()
     }
 

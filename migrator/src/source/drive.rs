@@ -3,11 +3,12 @@
 mod error;
 mod listing;
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ObjectInfo, ObjectKey};
 use futures::{StreamExt, stream};
@@ -165,7 +166,7 @@ impl Source for DriveSource {
                 };
                 let mut reader = drive.reader(&bucket, &key, &found, false)?;
                 // Most bodies are small: they cost one hop to a blocking thread.
-                let first = chunk(&mut reader, found.size)?;
+                let first = chunk(&mut reader, found.size, &mut Buffers::default())?;
                 Ok(Some((found, reader, first)))
             })
             .await?
@@ -262,12 +263,49 @@ fn current(
     }
 }
 
+/// Memory of chunks that nobody holds any more, for the next ones: fresh pages cost more than
+/// what is read into them.
+#[derive(Default)]
+struct Buffers(VecDeque<Bytes>);
+
+impl Buffers {
+    /// Chunks of one body that are under way at once, at most.
+    const KEPT: usize = 6;
+
+    fn take(&mut self, size: usize) -> BytesMut {
+        let free = self.0.pop_front().map(Bytes::try_into_mut);
+        match free {
+            Some(Ok(mut buffer)) if buffer.capacity() >= size => {
+                buffer.resize(size, 0);
+                buffer
+            }
+            Some(Err(held)) => {
+                self.0.push_front(held);
+                BytesMut::zeroed(size)
+            }
+            _ => BytesMut::zeroed(size),
+        }
+    }
+
+    fn give(&mut self, buffer: BytesMut) -> Bytes {
+        let bytes = buffer.freeze();
+        if self.0.len() < Self::KEPT {
+            self.0.push_back(bytes.clone());
+        }
+        bytes
+    }
+}
+
 /// Reads the next chunk of at most [`CHUNK_BYTES`], or what is `left`. The last one is read to
 /// the end of the body, so that everything about it is checked.
-fn chunk(reader: &mut BodyReader, left: u64) -> Result<Bytes, crate::drive::Error> {
+fn chunk(
+    reader: &mut BodyReader,
+    left: u64,
+    buffers: &mut Buffers,
+) -> Result<Bytes, crate::drive::Error> {
     // At most CHUNK_BYTES, which fits usize on every target.
     let want = usize::try_from(left.min(CHUNK_BYTES)).unwrap_or_default();
-    let mut bytes = vec![0; want];
+    let mut bytes = buffers.take(want);
     let mut at = 0;
     while at < want {
         match reader.read_checked(&mut bytes[at..])? {
@@ -279,7 +317,7 @@ fn chunk(reader: &mut BodyReader, left: u64) -> Result<Bytes, crate::drive::Erro
     if left <= CHUNK_BYTES {
         reader.read_checked(&mut [0])?;
     }
-    Ok(bytes.into())
+    Ok(buffers.give(bytes))
 }
 
 /// The chunks after the first.
@@ -290,8 +328,10 @@ fn rest(
 ) -> impl futures::Stream<Item = Result<Bytes>> + Send {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::task::spawn_blocking(move || {
+        let mut buffers = Buffers::default();
         while left > 0 {
-            let read = chunk(&mut reader, left).map_err(|error| explain("get", &name, error));
+            let read = chunk(&mut reader, left, &mut buffers)
+                .map_err(|error| explain("get", &name, error));
             left = left.saturating_sub(read.as_ref().map_or(left, |bytes| bytes.len() as u64));
             if sender.blocking_send(read).is_err() {
                 return;

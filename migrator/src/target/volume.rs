@@ -35,7 +35,7 @@ const BLOCK_OVERHEAD: u64 = 36;
 /// which no mkfs sets by itself, would lift the limit.
 const IN_INODE: u64 = 896;
 /// Chunks that wait for the disk.
-const CHUNKS_BEHIND: usize = 4;
+const CHUNKS_BEHIND: usize = 2;
 
 /// A volume being written.
 #[derive(Debug)]

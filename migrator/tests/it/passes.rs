@@ -90,16 +90,14 @@ async fn a_second_pass_reads_no_object_and_looks_at_none() {
     }
     target.copy(&source).await.unwrap();
     assert_eq!(source.opened(), 3000);
-    // The proof that source and target are two stores asks for one key.
     let looked = source.looked.load(Ordering::SeqCst);
 
     let outcome = target.copy(&source).await.unwrap();
 
-    assert!(
-        outcome.summary.contains("3000 were the same"),
-        "{}",
-        outcome.summary
-    );
+    let text = &outcome.summary;
+    assert!(text.contains("3000 were the same"), "{text}");
     assert_eq!(source.opened(), 3000);
-    assert_eq!(source.looked.load(Ordering::SeqCst), 2 * looked);
+    // The proof that source and target are two stores asks for a key or two.
+    let more = source.looked.load(Ordering::SeqCst) - looked;
+    assert!(more <= 2, "{more} objects were looked at");
 }
