@@ -18,6 +18,7 @@ mod walk;
 
 use std::path::Path;
 
+use crate::multipart::forms::Claimed;
 use crate::query::{Access, Durability, MetadataMode, StoreOptions};
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -182,7 +183,7 @@ fn write(volume: &Volume, to: MetadataMode, progress: &mut Progress<'_>) -> Resu
 
 fn write_all(volume: &Volume, to: MetadataMode, progress: &mut Progress<'_>) -> Result<Vec<Unfit>> {
     let mut unfit = Vec::new();
-    let devices = walk::walk(volume, &mut |item| {
+    let devices = walk::walk(volume, Claimed::Recover, &mut |item| {
         let set = form::read(volume, volume.mode, item)?;
         match form::write(volume, to, item, &set) {
             Ok(()) => {}
@@ -191,14 +192,14 @@ fn write_all(volume: &Volume, to: MetadataMode, progress: &mut Progress<'_>) -> 
         progress(Phase::Writing);
         Ok(())
     })?;
-    devices.sync(volume)?;
+    devices.sync(&volume.flush)?;
     Ok(unfit)
 }
 
 /// Removes the form that is no longer in use.
 fn clear(volume: &Volume, old: MetadataMode, progress: &mut Progress<'_>) -> Result<()> {
     form::clear(volume, old, progress)
-        .and_then(|()| volume.sync())
+        .and_then(|devices| devices.sync(&volume.flush))
         .and_then(|()| volume.forget_stale())
         .map_err(|error| match error {
             Error::Io { context, source } => Error::io(

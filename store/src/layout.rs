@@ -20,6 +20,8 @@ pub(crate) const LOCK_FILE: &str = "lock";
 pub(crate) const SHARDS_LOCK_FILE: &str = "lock.shards";
 /// Held while a volume is being opened, below [`CONTROL_DIR`].
 pub(crate) const OPENING_LOCK_FILE: &str = "lock.opening";
+/// All locks of a volume.
+pub(crate) const LOCK_FILES: [&str; 3] = [LOCK_FILE, SHARDS_LOCK_FILE, OPENING_LOCK_FILE];
 /// Keys that a file tree cannot hold, below [`CONTROL_DIR`].
 pub(crate) const OVERFLOW_DIR: &str = "keys";
 /// Metadata of sidecar mode, below [`CONTROL_DIR`].

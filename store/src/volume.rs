@@ -3,6 +3,7 @@
 //! The operations are `impl Volume` blocks in the modules named after them.
 
 mod change;
+mod devices;
 mod identity;
 mod lock;
 pub(crate) mod marker;
@@ -21,6 +22,9 @@ use crate::overflow::Overflow;
 use crate::query::{MetadataMode, Space, StoreOptions};
 use crate::trash::Trash;
 use crate::{Error, Result};
+
+pub(crate) use devices::Devices;
+pub(crate) use identity::is_new;
 
 /// An open volume.
 #[derive(Debug)]
@@ -59,16 +63,29 @@ impl Volume {
     /// See [`crate::Store::open`].
     pub(crate) fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
         let base = identity::open_base(path)?;
-        let claim = identity::Claim::take(path, &base, options)?;
+        let claim = identity::Claim::take(path, &base, options, identity::Purpose::Use)?;
         claim.identity.check_import(path)?;
         Self::open_claimed(path, options, &base, claim)
     }
 
-    /// As [`Self::open`], also while an import is not at its end.
+    /// As [`Self::open`], also while an import is not at its end. What this makes a volume nobody
+    /// else opens before the end of the import, or [`Self::unmake`].
     pub(crate) fn open_to_import(path: &Path, options: &StoreOptions) -> Result<Self> {
         let base = identity::open_base(path)?;
-        let claim = identity::Claim::take(path, &base, options)?;
-        Self::open_claimed(path, options, &base, claim)
+        let claim = identity::Claim::take(path, &base, options, identity::Purpose::Import)?;
+        let io = |error| Error::io("open .filestore", error);
+        let control = claim.control.try_clone().map_err(io)?;
+        // Until it is gone again.
+        let _held = claim.lock.try_clone().map_err(io)?;
+        let fresh = claim.identity.fresh;
+        let opened = Self::open_claimed(path, options, &base, claim);
+        if opened.is_err()
+            && fresh
+            && let Err(error) = change::unmake(path, &control)
+        {
+            tracing::warn!(%error, "remove a new .filestore");
+        }
+        opened
     }
 
     fn open_claimed(
@@ -120,9 +137,7 @@ impl Volume {
 
     /// See [`crate::Store::sync`].
     pub(crate) fn sync(&self) -> Result<()> {
-        self.flush.everything(&self.control)?;
-        // Usually the same file system, then at no cost.
-        self.flush.everything(&self.root)
+        self.devices()?.sync(&self.flush)
     }
 
     /// Space and inodes of the file system.

@@ -8,15 +8,15 @@ use super::{Phase, Progress};
 use crate::attributes::{AttributeSet, json, xattr};
 use crate::dir::Dir;
 use crate::layout::attribute::{self, is_bucket_metadata, is_metadata};
-use crate::multipart::forms::PartFile;
+use crate::multipart::forms::{Claimed, PartFile};
 use crate::path::{hash_dir, hash_name};
 use crate::query::MetadataMode;
 use crate::sidecar::{self, Record};
-use crate::volume::Volume;
+use crate::volume::{Devices, Volume};
 use crate::{Error, Result, layout};
 
 /// Metadata of an item; of a key beside the tree with the key, of an upload with its parts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Metadata {
     pub(super) attributes: AttributeSet,
     pub(super) parts: Vec<PartFile>,
@@ -167,12 +167,13 @@ fn records(volume: &Volume, bucket: &BucketName, hash: Option<&str>) -> Result<D
     }
 }
 
-/// Removes all metadata in the form of `mode`, which is not the one in use.
+/// Removes all metadata in the form of `mode`, which is not the one in use. Returns the file
+/// systems where it was.
 pub(super) fn clear(
     volume: &Volume,
     mode: MetadataMode,
     progress: &mut Progress<'_>,
-) -> Result<()> {
+) -> Result<Devices> {
     if mode == MetadataMode::Sidecar {
         for dir in [&volume.meta, &volume.intents] {
             let entries = dir.entries();
@@ -183,7 +184,7 @@ pub(super) fn clear(
             }
         }
     }
-    walk::walk(volume, &mut |item| {
+    walk::walk(volume, Claimed::Recover, &mut |item| {
         match (item, mode) {
             (Item::Upload { upload, .. }, _) => upload.clear(mode)?,
             (_, MetadataMode::Sidecar) => return Ok(()),
@@ -197,5 +198,4 @@ pub(super) fn clear(
         progress(Phase::Clearing);
         Ok(())
     })
-    .map(drop)
 }

@@ -14,9 +14,9 @@ use super::{Conversion, Outcome, Phase, Progress, alone, survey};
 use crate::attributes::AttributeSet;
 use crate::dir::{Dir, is_absent};
 use crate::layout::{self, attribute};
-use crate::multipart::forms::UploadDir;
+use crate::multipart::forms::{Claimed, UploadDir};
 use crate::query::{MetadataMode, StoreOptions};
-use crate::volume::Volume;
+use crate::volume::{Volume, is_new};
 use crate::{Error, Result};
 
 /// The directory that holds the attributes of what its parent is named after.
@@ -47,9 +47,8 @@ pub fn import_sidecar(
     options: &ImportOptions,
     progress: &mut Progress<'_>,
 ) -> Result<Conversion> {
-    let sidecar = Sidecar::open(&options.sidecar)?;
-    let is_new = !path.join(layout::CONTROL_DIR).exists();
-    let data_root = if is_new {
+    let mut sidecar = Sidecar::open(&options.sidecar)?;
+    let data_root = if is_new(path)? {
         Some(sidecar.data_root(path)?)
     } else {
         None
@@ -60,16 +59,21 @@ pub fn import_sidecar(
         ..alone()
     };
     let volume = Volume::open_to_import(path, &asked)?;
-    sidecar.check_belongs(&volume)?;
-    let mode = volume.mode;
-    let outcome = survey::survey(&volume, mode, Some(&sidecar), progress);
+    sidecar.resumed = volume.is_half_imported()?;
+    let outcome = prove(&volume, &sidecar, options.dry_run, progress);
     let goes_on = !options.dry_run && matches!(&outcome, Ok(survey) if survey.unfit.is_empty());
-    if is_new && !goes_on {
-        volume.unmake()?;
+    if !goes_on
+        && volume.is_fresh()?
+        && let Err(error) = volume.unmake()
+    {
+        if outcome.is_ok() {
+            return Err(error);
+        }
+        tracing::warn!(%error, "remove a new .filestore");
     }
     let survey = outcome?;
     let mut conversion = Conversion {
-        from: mode,
+        from: volume.mode,
         counts: survey.counts,
         unfit: survey.unfit,
         outcome: match goes_on {
@@ -82,16 +86,30 @@ pub fn import_sidecar(
         conversion.outcome = Outcome::Refused;
     }
     if goes_on {
-        survey::check_room(&volume, mode, &conversion.counts)?;
-        volume.set_importing(true)?;
+        volume.begin_import()?;
         conversion.unfit = write_all(&volume, &sidecar, progress)?;
         if conversion.unfit.is_empty() {
-            volume.set_importing(false)?;
+            volume.end_import()?;
         } else {
             conversion.outcome = Outcome::Refused;
         }
     }
     Ok(conversion)
+}
+
+/// All that can be said before anything is written.
+fn prove(
+    volume: &Volume,
+    sidecar: &Sidecar,
+    dry_run: bool,
+    progress: &mut Progress<'_>,
+) -> Result<survey::Survey> {
+    sidecar.check_belongs(volume)?;
+    let survey = survey::survey(volume, volume.mode, Some(sidecar), progress)?;
+    if !dry_run && survey.unfit.is_empty() {
+        survey::check_room(volume, volume.mode, &survey.counts)?;
+    }
+    Ok(survey)
 }
 
 fn write_all(
@@ -100,14 +118,11 @@ fn write_all(
     progress: &mut Progress<'_>,
 ) -> Result<Vec<survey::Unfit>> {
     let mut unfit = Vec::new();
-    let devices = walk::walk(volume, &mut |item| {
-        let own = match form::read(volume, volume.mode, item) {
-            // Of an import that a power failure ended.
-            Err(Error::Damaged(_)) => Metadata::default(),
-            other => other?,
-        };
-        let complete = sidecar.complete(item, own)?;
-        if !complete.attributes.is_empty() {
+    let devices = walk::walk(volume, Claimed::Recover, &mut |item| {
+        let own = sidecar.own(volume, item)?;
+        let complete = sidecar.complete(item, own.clone())?;
+        // What is complete stays untouched: a power failure cannot take it then.
+        if complete != own {
             match form::write(volume, volume.mode, item, &complete) {
                 Ok(()) => {}
                 Err(error) => unfit.push(survey::Unfit::of(item, error)?),
@@ -116,7 +131,7 @@ fn write_all(
         progress(Phase::Writing);
         Ok(())
     })?;
-    devices.sync(volume)?;
+    devices.sync(&volume.flush)?;
     Ok(unfit)
 }
 
@@ -126,9 +141,23 @@ pub(super) struct Sidecar {
     dir: Dir,
     path: PathBuf,
     buckets: Vec<BucketName>,
+    /// An earlier import had begun to write.
+    resumed: bool,
 }
 
 impl Sidecar {
+    /// The metadata that an item has itself. Records are not flushed one by one: what a power
+    /// failure left of those of an earlier import counts as none.
+    pub(super) fn own(&self, volume: &Volume, item: &Item<'_>) -> Result<Metadata> {
+        match form::read(volume, volume.mode, item) {
+            Err(Error::Damaged(reason)) if self.resumed => {
+                tracing::debug!(reason, item = item.name(), "written again");
+                Ok(Metadata::default())
+            }
+            other => other,
+        }
+    }
+
     fn open(path: &Path) -> Result<Self> {
         let text = path.display();
         let dir = Dir::open_root(path).map_err(|error| {
@@ -150,6 +179,7 @@ impl Sidecar {
             dir,
             path: path.to_owned(),
             buckets,
+            resumed: false,
         })
     }
 

@@ -12,6 +12,7 @@ use super::walk::{self, Item};
 use super::{Phase, Progress};
 use crate::attributes::{AttributeSet, xattr};
 use crate::layout::{self, FILE_MODE, attribute};
+use crate::multipart::forms::Claimed;
 use crate::query::MetadataMode;
 use crate::volume::Volume;
 use crate::volume::probe::{self, XattrSupport};
@@ -92,11 +93,11 @@ pub(super) fn survey(
         MetadataMode::Sidecar => None,
     };
     let (mut counts, mut unfit) = (Counts::default(), Vec::new());
-    walk::walk(volume, &mut |item| {
-        let mut metadata = form::read(volume, volume.mode, item)?;
-        if let Some(sidecar) = sidecar {
-            metadata = sidecar.complete(item, metadata)?;
-        }
+    walk::walk(volume, Claimed::Keep, &mut |item| {
+        let metadata = match sidecar {
+            Some(sidecar) => sidecar.complete(item, sidecar.own(volume, item)?)?,
+            None => form::read(volume, volume.mode, item)?,
+        };
         count(&mut counts, item, &metadata);
         if let Some(trial) = &mut trial {
             match trial.fits(item, &metadata) {

@@ -118,6 +118,7 @@ fn what_a_deleted_version_left_stays_deleted() {
 fn a_dry_run_counts_and_changes_nothing() {
     for from in BOTH {
         let scratch = filled(from);
+        fill::claim_an_upload(scratch.path());
         let before = fill::files(scratch.path());
         let options = ConvertOptions {
             to: form::other(from),
@@ -127,7 +128,11 @@ fn a_dry_run_counts_and_changes_nothing() {
         assert_eq!(told.outcome, Outcome::DryRun);
         assert_eq!(told.counts.buckets, 2);
         assert_eq!(fill::files(scratch.path()), before);
+        assert_eq!((told.counts.uploads, told.counts.parts), (2, 3));
         assert_eq!(open(scratch.path()).metadata_mode(), from);
+        let done = convert_alone(scratch.path(), to(form::other(from)));
+        assert_eq!(done.counts, told.counts);
+        fill::complete(&open(scratch.path()));
     }
 }
 

@@ -1,7 +1,5 @@
 //! Everything on a volume that has metadata, whatever the mode.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use filestore_common::{BucketName, ObjectKey};
@@ -9,9 +7,9 @@ use rustix::fs::{FileType, Stat};
 
 use crate::dir::{self, Dir};
 use crate::layout;
-use crate::multipart::forms::{UploadDir, for_each_upload};
+use crate::multipart::forms::{Claimed, UploadDir, for_each_upload};
 use crate::path::hash_dir;
-use crate::volume::Volume;
+use crate::volume::{Devices, Volume};
 use crate::{Error, Result};
 
 /// Something that has metadata.
@@ -66,34 +64,13 @@ impl Item<'_> {
     }
 }
 
-/// File systems that were seen below a volume's own: mounts inside a bucket.
-#[derive(Debug, Default)]
-pub(super) struct Devices(HashMap<u64, Dir>);
-
-impl Devices {
-    /// Flushes the volume and these.
-    pub(super) fn sync(&self, volume: &Volume) -> Result<()> {
-        volume.sync()?;
-        self.0
-            .values()
-            .try_for_each(|dir| volume.flush.everything(dir))
-    }
-
-    fn note(&mut self, dir: &Dir, stat: &Stat) -> Result<()> {
-        if let Entry::Vacant(entry) = self.0.entry(stat.st_dev) {
-            let clone = dir.try_clone();
-            entry.insert(clone.map_err(|error| Error::io("open a directory", error))?);
-        }
-        Ok(())
-    }
-}
-
 type Visit<'a> = dyn FnMut(&Item<'_>) -> Result<()> + 'a;
 
 /// Visits everything: of each bucket itself, its keys beside the tree, its tree, its uploads.
 /// A key that is both in the tree and beside it comes from the tree last: that one counts.
-pub(super) fn walk(volume: &Volume, visit: &mut Visit<'_>) -> Result<Devices> {
-    let mut devices = Devices::default();
+/// Returns the file systems that all this lies on.
+pub(super) fn walk(volume: &Volume, claimed: Claimed, visit: &mut Visit<'_>) -> Result<Devices> {
+    let mut devices = volume.devices()?;
     let entries = volume.root.entries();
     for (name, kind) in entries.map_err(|error| Error::io("list buckets", error))? {
         let Ok(bucket) = BucketName::new(name) else {
@@ -114,7 +91,7 @@ pub(super) fn walk(volume: &Volume, visit: &mut Visit<'_>) -> Result<Devices> {
             visit,
         };
         tree.walk(&dir, &mut String::new())?;
-        for_each_upload(&volume.root, &bucket, &mut |upload| {
+        for_each_upload(&volume.root, &bucket, claimed, &mut |upload| {
             visit(&Item::Upload {
                 bucket: &bucket,
                 upload,
@@ -170,7 +147,7 @@ impl Tree<'_, '_> {
                     path.push('/');
                     let inside = dir.open_dir(&name).map_err(|error| io(path, error))?;
                     let stat = inside.stat_self().map_err(|error| io(path, error))?;
-                    self.devices.note(&inside, &stat)?;
+                    self.devices.note(&inside)?;
                     // Deeper than a key can be: no objects.
                     if let Ok(key) = ObjectKey::new(path.as_str()) {
                         self.visit(&key, inside.as_fd(), &stat)?;

@@ -1,6 +1,8 @@
 //! Uploads in progress for a conversion: found whatever the metadata mode, their parts read in
 //! the form of one mode and written in that of the other. Nobody else has the volume open.
 
+use std::collections::HashSet;
+
 use filestore_common::BucketName;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -18,7 +20,7 @@ use crate::{Error, Result};
 pub(crate) struct UploadDir {
     /// Name of the directory of the key: the hash of the key.
     pub(crate) hash: String,
-    /// Upload id, the name of `dir` in `parent`.
+    /// Upload id, the name of `dir` in `parent` unless versitygw had claimed it.
     pub(crate) id: String,
     /// Directory of the uploads of the key.
     pub(crate) parent: Dir,
@@ -27,7 +29,7 @@ pub(crate) struct UploadDir {
 }
 
 /// A part of an upload.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PartFile {
     /// Its number.
     pub(crate) number: u32,
@@ -37,14 +39,23 @@ pub(crate) struct PartFile {
     pub(crate) attributes: AttributeSet,
 }
 
-/// Calls `each` for every upload of a bucket. One that versitygw had claimed to complete it when
-/// it crashed gets its name back, as when it is used next.
+/// What becomes of uploads that versitygw had claimed to complete them when it crashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claimed {
+    /// They keep the name that it gave them: nothing is changed.
+    Keep,
+    /// They get their name back, as when they are used next.
+    Recover,
+}
+
+/// Calls `each` for every upload of a bucket, once.
 ///
 /// # Errors
 /// [`Error::Io`], and those of `each`.
 pub(crate) fn for_each_upload(
     root: &Dir,
     bucket: &BucketName,
+    claimed: Claimed,
     each: &mut dyn FnMut(&UploadDir) -> Result<()>,
 ) -> Result<()> {
     let io = |error| Error::io(format!("look at the uploads of {bucket}"), error);
@@ -55,14 +66,23 @@ pub(crate) fn for_each_upload(
     };
     for hash in directories(&area).map_err(io)? {
         let parent = area.open_dir(&hash).map_err(io)?;
-        for name in directories(&parent).map_err(io)? {
+        let mut names = directories(&parent).map_err(io)?;
+        // Where both are there, the one with the name of an upload is the upload.
+        names.sort_by_key(|name| !is_upload_id(name));
+        let mut seen = HashSet::new();
+        for name in names {
             let Some(id) = upload_id_of(&name).map(str::to_owned) else {
                 continue;
             };
-            if !is_upload_id(&name) {
-                area::recover(&parent, &id)?;
+            if !seen.insert(id.clone()) {
+                continue;
             }
-            let dir = parent.open_dir(&id).map_err(io)?;
+            let mut place = name.as_str();
+            if claimed == Claimed::Recover && !is_upload_id(place) {
+                area::recover(&parent, &id)?;
+                place = &id;
+            }
+            let dir = parent.open_dir(place).map_err(io)?;
             each(&UploadDir {
                 hash: hash.clone(),
                 id,

@@ -1,5 +1,9 @@
 //! Changes of `volume.json` by conversions and imports, which have the volume for themselves.
 
+use std::path::Path;
+
+use filestore_common::marker::MARKER_FILE;
+
 use super::Volume;
 use super::identity::Identity;
 use crate::attributes::json;
@@ -27,28 +31,34 @@ impl Volume {
         self.change_identity(|identity| identity.stale = false)
     }
 
-    /// Notes that an import is under way, which keeps everybody else from the volume; or its end.
-    pub(crate) fn set_importing(&self, importing: bool) -> Result<()> {
-        self.change_identity(|identity| identity.importing = importing)
+    /// Whether the import that made this a volume has not written anything yet.
+    pub(crate) fn is_fresh(&self) -> Result<bool> {
+        Ok(self.identity()?.fresh)
     }
 
-    /// Makes a volume that was created just now, and of which nothing was used, no volume again.
+    /// Whether an import that had begun to write did not come to its end.
+    pub(crate) fn is_half_imported(&self) -> Result<bool> {
+        let identity = self.identity()?;
+        Ok(identity.importing && !identity.fresh)
+    }
+
+    /// Notes that an import begins to write, which keeps everybody else from the volume until
+    /// [`Self::end_import`].
+    pub(crate) fn begin_import(&self) -> Result<()> {
+        self.change_identity(|identity| {
+            identity.importing = true;
+            identity.fresh = false;
+        })
+    }
+
+    /// Notes that an import is complete.
+    pub(crate) fn end_import(&self) -> Result<()> {
+        self.change_identity(|identity| identity.importing = false)
+    }
+
+    /// Makes a volume of which nothing was used no volume again.
     pub(crate) fn unmake(&self) -> Result<()> {
-        let io = |error| Error::io("remove a new .filestore", error);
-        for name in [layout::VOLUME_FILE, layout::LOCK_FILE] {
-            self.control.remove_file(name).map_err(io)?;
-        }
-        for name in [
-            layout::META_DIR,
-            layout::INTENTS_DIR,
-            layout::OVERFLOW_DIR,
-            layout::TRASH_DIR,
-        ] {
-            self.control.remove_dir(name).map_err(io)?;
-        }
-        let base = Dir::open_root(&self.path).map_err(io)?;
-        base.remove_dir(layout::CONTROL_DIR).map_err(io)?;
-        Ok(())
+        unmake(&self.path, &self.control)
     }
 
     fn identity(&self) -> Result<Identity> {
@@ -61,4 +71,31 @@ impl Volume {
         change(&mut identity);
         identity.write(&self.control)
     }
+}
+
+/// See [`Volume::unmake`]. The lock is held.
+pub(super) fn unmake(path: &Path, control: &Dir) -> Result<()> {
+    let io = |error| Error::io("remove a new .filestore", error);
+    for name in [layout::VOLUME_FILE, MARKER_FILE] {
+        control.remove_file(name).map_err(io)?;
+    }
+    for name in [
+        layout::META_DIR,
+        layout::INTENTS_DIR,
+        layout::OVERFLOW_DIR,
+        layout::TRASH_DIR,
+    ] {
+        control.remove_dir(name).map_err(io)?;
+    }
+    for name in layout::LOCK_FILES {
+        control.remove_file(name).map_err(io)?;
+    }
+    let base = Dir::open_root(path).map_err(io)?;
+    if base.remove_dir(layout::CONTROL_DIR).map_err(io)? {
+        return Ok(());
+    }
+    Err(Error::Volume(format!(
+        "{}/.filestore is no volume any more but has other files in it: look at them and remove it",
+        path.display()
+    )))
 }

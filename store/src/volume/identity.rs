@@ -36,6 +36,9 @@ pub(super) struct Identity {
     /// Metadata is being taken over from elsewhere: what is there is not complete, nobody serves.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) importing: bool,
+    /// The import that made this a volume has not written anything yet.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) fresh: bool,
     /// What the metadata mode before this one kept is not all removed yet. Nothing reads it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) stale: bool,
@@ -51,6 +54,15 @@ fn is_false(value: &bool) -> bool {
 
 fn default_data_root() -> String {
     layout::DATA_DIR.to_owned()
+}
+
+/// What a volume is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Objects; or a conversion.
+    Use,
+    /// Metadata from elsewhere: nobody else may use the volume before that is complete.
+    Import,
 }
 
 /// A volume whose lock is held and whose identity is known.
@@ -97,50 +109,35 @@ pub(super) fn open_data_root(path: &Path, base: &Dir, identity: &Identity) -> Re
 impl Claim {
     /// Locks the volume and reads its identity, creating it on first use. A failure leaves
     /// nothing behind.
-    pub(super) fn take(path: &Path, base: &Dir, options: &StoreOptions) -> Result<Self> {
-        let asked_root = asked_data_root(path, options)?;
-        let control = match base.open_dir(layout::CONTROL_DIR) {
-            Ok(control) => control,
-            Err(Errno::NOENT) => return Self::create(path, base, options, asked_root),
-            Err(error) => return Err(unusable(path, "open .filestore", error)),
-        };
-        match json::read::<Identity>(&control, layout::VOLUME_FILE)? {
-            // Interrupted before its identity was written.
-            None => Self::create(path, base, options, asked_root),
-            Some(identity) => {
-                identity.check(path, options, asked_root.as_deref())?;
-                let lock = lock::take(path, &control, options.access)?;
-                Ok(Self {
-                    control,
-                    identity,
-                    lock,
-                })
-            }
-        }
-    }
-
-    fn create(
+    pub(super) fn take(
         path: &Path,
         base: &Dir,
         options: &StoreOptions,
-        asked_root: Option<String>,
+        purpose: Purpose,
     ) -> Result<Self> {
-        let found = |name: &str| base.stat(name).map_err(|e| unusable(path, name, e));
-        if found(MINIO_DIR)?.is_some() {
-            return Err(Error::Volume(format!(
-                "{} is a MinIO drive, which is only read: give it as a migration source and choose another volume",
-                path.display()
-            )));
-        }
-        let made = base
-            .make_dir(layout::CONTROL_DIR)
-            .map_err(|error| unusable(path, "create .filestore", error))?;
-        let control = base
-            .open_dir(layout::CONTROL_DIR)
-            .map_err(|error| unusable(path, "open .filestore", error))?;
-        let outcome = Self::settle(path, base, &control, options, asked_root);
+        let asked_root = asked_data_root(path, options)?;
+        let (control, made) = open_control(path, base)?;
+        let lock = match lock::take(path, &control, options.access) {
+            Ok(lock) => lock,
+            Err(error) => {
+                if made {
+                    // Goes unless it has the locks of somebody who came in between.
+                    let gone = base.remove_dir(layout::CONTROL_DIR);
+                    tracing::debug!(?gone, "clean up after a failed creation");
+                }
+                return Err(error);
+            }
+        };
+        // Not before: whoever had the lock until now may have been about to change it.
+        let outcome = match json::read::<Identity>(&control, layout::VOLUME_FILE) {
+            Ok(Some(known)) if !(known.fresh && purpose == Purpose::Import) => known
+                .check(path, options, asked_root.as_deref())
+                .map(|()| known),
+            Ok(_) => Identity::create(path, base, &control, options, asked_root, purpose),
+            Err(error) => Err(error),
+        };
         match outcome {
-            Ok((identity, lock)) => Ok(Self {
+            Ok(identity) => Ok(Self {
                 control,
                 identity,
                 lock,
@@ -148,44 +145,78 @@ impl Claim {
             Err(error) => {
                 if made {
                     // Only what was made here; a directory with more in it stays.
-                    let lock_gone = [
-                        layout::LOCK_FILE,
-                        layout::SHARDS_LOCK_FILE,
-                        layout::OPENING_LOCK_FILE,
-                    ]
-                    .map(|name| control.remove_file(name));
+                    let locks_gone = layout::LOCK_FILES.map(|name| control.remove_file(name));
                     let dir_gone = base.remove_dir(layout::CONTROL_DIR);
-                    tracing::debug!(?lock_gone, ?dir_gone, "clean up after a failed creation");
+                    tracing::debug!(?locks_gone, ?dir_gone, "clean up after a failed creation");
                 }
                 Err(error)
             }
         }
     }
+}
 
-    fn settle(
+/// Opens `.filestore`; whether it was made for that.
+fn open_control(path: &Path, base: &Dir) -> Result<(Dir, bool)> {
+    let open = || base.open_dir(layout::CONTROL_DIR);
+    let unusable = |error| unusable(path, "open .filestore", error);
+    match open() {
+        Ok(control) => return Ok((control, false)),
+        Err(Errno::NOENT) => {}
+        Err(error) => return Err(unusable(error)),
+    }
+    refuse_drive(path, base)?;
+    let made = base
+        .make_dir(layout::CONTROL_DIR)
+        .map_err(|error| self::unusable(path, "create .filestore", error))?;
+    Ok((open().map_err(unusable)?, made))
+}
+
+fn refuse_drive(path: &Path, base: &Dir) -> Result<()> {
+    let found = base.stat(MINIO_DIR);
+    if found.map_err(|e| unusable(path, MINIO_DIR, e))?.is_none() {
+        return Ok(());
+    }
+    Err(Error::Volume(format!(
+        "{} is a MinIO drive, which is only read: give it as a migration source and choose another volume",
+        path.display()
+    )))
+}
+
+/// Whether `path` is to become a volume when it is opened to import: it has no `volume.json`, or
+/// that of an import that wrote nothing.
+pub(crate) fn is_new(path: &Path) -> Result<bool> {
+    match open_base(path)?.open_dir(layout::CONTROL_DIR) {
+        Ok(control) => Ok(json::read::<Identity>(&control, layout::VOLUME_FILE)?
+            .is_none_or(|identity| identity.fresh)),
+        Err(error) if crate::dir::is_absent(error) => Ok(true),
+        Err(error) => Err(unusable(path, "open .filestore", error)),
+    }
+}
+
+impl Identity {
+    /// Makes a directory whose lock is held a volume.
+    fn create(
         path: &Path,
         base: &Dir,
         control: &Dir,
         options: &StoreOptions,
         asked_root: Option<String>,
-    ) -> Result<(Identity, Lock)> {
-        let lock = lock::take(path, control, options.access)?;
-        if let Some(identity) = json::read::<Identity>(control, layout::VOLUME_FILE)? {
-            // Another process created it in the meantime.
-            identity.check(path, options, asked_root.as_deref())?;
-            return Ok((identity, lock));
-        }
+        purpose: Purpose,
+    ) -> Result<Self> {
+        refuse_drive(path, base)?;
         let data_root = match asked_root {
             Some(asked) => asked,
             None => find_data_root(path, base)?,
         };
         let metadata = choose_mode(path, control, options.metadata, &data_root, base)?;
-        let identity = Identity {
+        let to_import = purpose == Purpose::Import;
+        let identity = Self {
             version: FORMAT_VERSION,
             id: uuid::Uuid::new_v4().to_string(),
             metadata,
             data_root,
-            importing: false,
+            importing: to_import,
+            fresh: to_import,
             stale: false,
         };
         if identity.data_root != "." {
@@ -200,11 +231,9 @@ impl Claim {
             data_root = identity.data_root,
             "created a volume"
         );
-        Ok((identity, lock))
+        Ok(identity)
     }
-}
 
-impl Identity {
     /// Replaces `volume.json`, atomically and flushed.
     pub(super) fn write(&self, control: &Dir) -> Result<()> {
         json::write(control, layout::VOLUME_FILE, self, true)?;

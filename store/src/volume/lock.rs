@@ -85,6 +85,18 @@ pub(super) fn take(path: &Path, control: &Dir, access: Access) -> Result<Lock> {
         }
         share(&held, path)?;
     }
+    let name = match access {
+        Access::Shared | Access::Exclusive => layout::LOCK_FILE,
+        Access::Worker => layout::SHARDS_LOCK_FILE,
+    };
+    for (file, name) in [(&opening, layout::OPENING_LOCK_FILE), (&held, name)] {
+        if !is_named(control, file, name).map_err(unusable)? {
+            return Err(Error::Volume(format!(
+                "{} was removed by another process meanwhile: try again",
+                path.display()
+            )));
+        }
+    }
     Ok(Lock {
         held,
         opening: Some(opening),
@@ -93,7 +105,19 @@ pub(super) fn take(path: &Path, control: &Dir, access: Access) -> Result<Lock> {
     })
 }
 
+/// Whether a lock file still has its name: a volume that is unmade loses its locks, and what they
+/// kept out.
+fn is_named(control: &Dir, file: &File, name: &str) -> rustix::io::Result<bool> {
+    let (held, named) = (rustix::fs::fstat(file)?, control.stat(name)?);
+    Ok(named.is_some_and(|named| (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)))
+}
+
 impl Lock {
+    /// Something else that keeps the lock of an open volume.
+    pub(super) fn try_clone(&self) -> std::io::Result<File> {
+        self.held.try_clone()
+    }
+
     /// The volume is open: the lock becomes what `access` needs, and others may come in that it
     /// lets in.
     ///

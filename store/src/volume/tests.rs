@@ -1,3 +1,5 @@
+mod waiting;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

@@ -147,6 +147,18 @@ pub(super) fn complete(store: &Store) {
     assert_eq!(info.meta.part_sizes.len(), 2);
 }
 
+/// Claims the upload in progress, as versitygw does to complete it, and crashes then.
+pub(super) fn claim_an_upload(volume: &Path) {
+    let store = open(volume);
+    let id = unfinished(&store);
+    drop(store);
+    let uploads = volume.join("s3/bucket/.sgwtmp/multipart");
+    let hash = crate::path::hash_name(UNFINISHED);
+    let at = |name: String| uploads.join(&hash).join(name);
+    let claimed = at(format!("{id}.0123456789abcdef-2.inprogress"));
+    fs::rename(at(id), claimed).unwrap();
+}
+
 /// All that a store says.
 pub(super) fn picture(store: &Store) -> BTreeMap<String, String> {
     let mut told = BTreeMap::new();

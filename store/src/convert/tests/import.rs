@@ -1,6 +1,6 @@
 //! Metadata that versitygw kept beside the data.
 
-use super::kill::killed_at;
+use super::kill::{killed_at, killed_in_survey};
 use super::*;
 use crate::attributes::xattr;
 
@@ -68,16 +68,20 @@ fn described(store: &Store) -> BTreeMap<String, String> {
 }
 
 fn import_alone(path: &Path, options: &ImportOptions) -> Conversion {
+    attempt(path, options).unwrap()
+}
+
+fn attempt(path: &Path, options: &ImportOptions) -> Result<Conversion> {
     loop {
         match import_sidecar(path, options, &mut |_| ()) {
             Err(Error::Volume(line)) if line.contains("in use") => std::thread::yield_now(),
-            other => return other.unwrap(),
+            other => return other,
         }
     }
 }
 
 fn refusal(path: &Path, options: &ImportOptions) -> String {
-    match import_sidecar(path, options, &mut |_| ()) {
+    match attempt(path, options) {
         Err(Error::Volume(line)) => line,
         other => panic!("{other:?}"),
     }
@@ -139,6 +143,114 @@ fn killed_anywhere_nobody_serves_half_of_it() {
             );
         }
     }
+}
+
+fn no_volume(path: &Path) -> String {
+    match Store::open(path, &StoreOptions::default()) {
+        Err(Error::Volume(line)) => line,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn killed_before_it_writes_nobody_serves_and_it_starts_anew() {
+    for mode in BOTH {
+        for step in [1, 5] {
+            let foreign = Foreign::new();
+            let before = fill::files(&foreign.volume().join("s3"));
+            let options = foreign.options(mode);
+            let killed = || killed_in_survey(foreign.volume(), mode, &options.sidecar, step);
+            assert!(killed());
+            assert!(no_volume(foreign.volume()).contains("import-sidecar"));
+            let dry_run = ImportOptions {
+                dry_run: true,
+                ..options.clone()
+            };
+            import_alone(foreign.volume(), &dry_run);
+            assert!(!foreign.volume().join(".filestore").exists());
+            assert_eq!(fill::files(&foreign.volume().join("s3")), before);
+
+            // The mode may be chosen anew as well.
+            assert!(killed());
+            let other = foreign.options(form::other(mode));
+            import_alone(foreign.volume(), &other);
+            let store = open(foreign.volume());
+            assert_eq!(store.metadata_mode(), form::other(mode));
+            assert_same(&described(&store), &foreign.before, &format!("{step}"));
+        }
+    }
+}
+
+#[test]
+fn what_stops_it_before_it_writes_leaves_no_volume() {
+    let foreign = Foreign::new();
+    let options = foreign.options(MetadataMode::Xattr);
+    // Longer than any attribute.
+    let long = options.sidecar.join("bucket/plain/meta/metadata");
+    fs::write(&long, vec![b'x'; 70_000]).unwrap();
+    // What an earlier start left that was killed before it knew what the volume is.
+    fs::create_dir(foreign.volume().join(".filestore")).unwrap();
+    fs::write(foreign.volume().join(".filestore/lock"), b"").unwrap();
+    let outcome = attempt(foreign.volume(), &options);
+    assert!(matches!(outcome, Err(Error::Damaged(_))), "{outcome:?}");
+    assert!(!foreign.volume().join(".filestore").exists());
+
+    fs::write(&long, b"{}").unwrap();
+    import_alone(foreign.volume(), &options);
+    let names = fs::read_dir(foreign.volume()).unwrap();
+    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [".filestore", "beside", "s3"]);
+}
+
+#[test]
+fn a_new_volume_with_files_of_others_is_not_unmade_in_silence() {
+    let foreign = Foreign::new();
+    let options = ImportOptions {
+        dry_run: true,
+        ..foreign.options(MetadataMode::Xattr)
+    };
+    fs::create_dir(foreign.volume().join(".filestore")).unwrap();
+    fs::write(foreign.volume().join(".filestore/mine"), b"").unwrap();
+    assert!(refusal(foreign.volume(), &options).contains("other files"));
+    assert!(foreign.volume().join(".filestore/mine").exists());
+    assert!(!foreign.volume().join(".filestore/volume.json").exists());
+}
+
+/// Empties the records of a volume; how many there were.
+fn lose_power(volume: &Path) -> usize {
+    let is_record = |path: &str| {
+        (path.contains("/.filestore/meta/") || path.contains("/.sgwtmp/multipart/"))
+            && Path::new(path).extension().is_some_and(|it| it == "json")
+    };
+    let files = fill::files(volume).into_keys();
+    let records: Vec<_> = files.filter(|path| is_record(path)).collect();
+    for record in &records {
+        fs::write(record, b"").unwrap();
+    }
+    records.len()
+}
+
+#[test]
+fn an_import_is_finished_after_a_power_failure() {
+    let mode = MetadataMode::Sidecar;
+    let foreign = Foreign::new();
+    let options = foreign.options(mode);
+    let mut steps = 0;
+    let mut count = |phase| steps += usize::from(phase == Phase::Writing);
+    import_sidecar(Foreign::new().volume(), &options, &mut count).unwrap();
+    let killed = killed_at(foreign.volume(), mode, Some(&options.sidecar), steps);
+    assert!(killed);
+    assert!(lose_power(foreign.volume()) > 5);
+    import_alone(foreign.volume(), &options);
+    let store = open(foreign.volume());
+    assert_same(&described(&store), &foreign.before, "");
+    drop(store);
+
+    // Of a volume that was served since, records are not lost by an import.
+    lose_power(foreign.volume());
+    let outcome = attempt(foreign.volume(), &options);
+    assert!(matches!(outcome, Err(Error::Damaged(_))), "{outcome:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ const VOLUME: &str = "FILESTORE_TEST_CONVERT";
 const TO_SIDECAR: &str = "FILESTORE_TEST_TO_SIDECAR";
 const SIDECAR: &str = "FILESTORE_TEST_SIDECAR";
 const STOP_AT: &str = "FILESTORE_TEST_STOP_AT";
+const IN_SURVEY: &str = "FILESTORE_TEST_IN_SURVEY";
 
 /// Run by the tests below in a process of its own: kills itself at a step.
 #[test]
@@ -19,9 +20,10 @@ fn converts_until_killed() {
         return;
     };
     let stop_at: usize = std::env::var(STOP_AT).unwrap().parse().unwrap();
+    let in_survey = std::env::var_os(IN_SURVEY).is_some();
     let mut steps = 0;
     let mut count = |phase| {
-        if phase != Phase::Surveying {
+        if (phase == Phase::Surveying) == in_survey {
             steps += 1;
             if steps == stop_at {
                 let own = rustix::process::getpid();
@@ -50,6 +52,26 @@ pub(super) fn killed_at(
     sidecar: Option<&Path>,
     step: usize,
 ) -> bool {
+    killed(volume, mode, sidecar, step, false)
+}
+
+/// The same, of the steps of the survey.
+pub(super) fn killed_in_survey(
+    volume: &Path,
+    mode: MetadataMode,
+    sidecar: &Path,
+    step: usize,
+) -> bool {
+    killed(volume, mode, Some(sidecar), step, true)
+}
+
+fn killed(
+    volume: &Path,
+    mode: MetadataMode,
+    sidecar: Option<&Path>,
+    step: usize,
+    in_survey: bool,
+) -> bool {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child
         .args(["--exact", "convert::tests::kill::converts_until_killed"])
@@ -58,6 +80,9 @@ pub(super) fn killed_at(
         .stdout(std::process::Stdio::null());
     if mode == MetadataMode::Sidecar {
         child.env(TO_SIDECAR, "1");
+    }
+    if in_survey {
+        child.env(IN_SURVEY, "1");
     }
     if let Some(sidecar) = sidecar {
         child.env(SIDECAR, sidecar);
