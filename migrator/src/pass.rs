@@ -11,6 +11,7 @@
 
 mod deletes;
 mod flusher;
+mod ledger;
 mod report;
 mod walk;
 
@@ -50,6 +51,8 @@ pub struct Recorder<'a> {
     pub run_id: &'a str,
     /// Last checkpoint.
     pub checkpoint: Checkpoint,
+    /// The pass looks at everything that is recorded there: only then doubt can end.
+    pub whole: bool,
 }
 
 impl Recorder<'_> {
@@ -60,11 +63,23 @@ impl Recorder<'_> {
         }
     }
 
-    /// What an earlier start of the machine may have lost.
-    pub(crate) fn doubtful(&self) -> Option<Unflushed> {
-        let unflushed = self.checkpoint.unflushed.clone()?;
-        let boot = boot_id();
-        (boot.is_empty() || unflushed.boot_id != boot).then_some(unflushed)
+    /// What may be lost already, by a power loss or a flush that failed.
+    pub(crate) fn doubtful(&self) -> Option<&Unflushed> {
+        let unflushed = self.checkpoint.unflushed.as_ref();
+        unflushed.filter(|unflushed| unflushed.is_in_doubt(&boot_id()))
+    }
+
+    /// Records what a flush left, or that it failed: nobody after us is told by the system.
+    pub(crate) fn flushed(&mut self, flushed: Result<()>, left: Option<Unflushed>) -> Result<()> {
+        if let Err(error) = flushed {
+            let unflushed = self.checkpoint.unflushed.take();
+            self.checkpoint.unflushed = unflushed.map(Unflushed::failed);
+            // What led here is the failure to tell.
+            drop(self.save());
+            return Err(error);
+        }
+        self.checkpoint.unflushed = left;
+        self.save()
     }
 }
 

@@ -406,10 +406,12 @@ impl<'a> Session<'a> {
         if let (Pass::Final, Some(state)) = (pass, &self.state) {
             checkpoint.unflushed = worker::doubt(state, run_id, checkpoint.unflushed.take())?;
         }
+        let scope = self.marker.as_ref().map(|marker| marker.scope.as_ref());
         Ok(Recorder {
             state: self.state.as_ref(),
             run_id,
             checkpoint,
+            whole: self.view.scope.covers(&Scope::recorded(scope.flatten())?),
         })
     }
 

@@ -31,9 +31,52 @@ pub struct Unflushed {
     pub bucket: BucketName,
     /// First key of it in doubt; `None` = from its beginning.
     pub key: Option<ObjectKey>,
+    /// A flush of them failed: what is read back may never have reached the disk.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
 }
 
+/// A place in the order of buckets and keys; `None` is a bucket's beginning.
+pub type Place = (BucketName, Option<ObjectKey>);
+
 impl Unflushed {
+    /// Where it begins.
+    pub fn place(&self) -> Place {
+        (self.bucket.clone(), self.key.clone())
+    }
+
+    /// Whether objects may be lost already, `boot` being this start of the machine; else they are
+    /// in its memory and need a flush only.
+    pub fn is_in_doubt(&self, boot: &str) -> bool {
+        self.failed || boot.is_empty() || self.boot_id != boot
+    }
+
+    /// After a flush of it failed: the system drops what it could not write, says so once, and
+    /// shows the bytes from its memory as if nothing had happened.
+    #[must_use]
+    pub fn failed(self) -> Self {
+        Self {
+            failed: true,
+            ..self
+        }
+    }
+
+    /// Both in one: from the earlier place on, in doubt when either is.
+    #[must_use]
+    pub fn and(self, other: Self, boot: &str) -> Self {
+        let (bucket, key) = self.place().min(other.place());
+        Self {
+            failed: self.failed || other.failed,
+            boot_id: if self.is_in_doubt(boot) {
+                self.boot_id
+            } else {
+                other.boot_id
+            },
+            bucket,
+            key,
+        }
+    }
+
     /// Whether the object may have been written and not flushed.
     pub fn covers(&self, bucket: &BucketName, key: &ObjectKey) -> bool {
         match bucket.cmp(&self.bucket) {
@@ -293,6 +336,7 @@ mod tests {
             boot_id: "x".into(),
             bucket: bucket("bbb"),
             key: Some(key("m")),
+            failed: false,
         };
         assert!(!unflushed.covers(&bucket("aaa"), &key("z")));
         assert!(!unflushed.covers(&bucket("bbb"), &key("l")));

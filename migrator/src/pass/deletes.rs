@@ -61,7 +61,7 @@ impl Walk<'_> {
                     // These come behind the walk, which may have been flushed up to its end.
                     if std::mem::take(&mut first) {
                         let beginning = (object.bucket.clone(), None);
-                        self.flusher.begin(beginning, self.recorder)?;
+                        self.flusher.begin(beginning, self.recorder).await?;
                     }
                     self.copy(&object.bucket, entry, true, false).await?;
                 }

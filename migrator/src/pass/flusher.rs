@@ -1,72 +1,52 @@
-//! Flushes beside the copying, and knows up to which key everything is on the disk.
+//! Flushes beside the copying, and records up to which key everything is on the disk.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filestore_common::{BucketName, ObjectKey};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
+use super::ledger::Ledger;
 use super::{Durability, Recorder};
-use crate::state::{Unflushed, boot_id};
+use crate::state::{Place, boot_id};
 use crate::target::Target;
 use crate::{Error, Kind, Result};
 
 /// Time between two flushes: what a power loss costs at most, and short enough that the one at the
 /// end of a pass has little left to write.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
-
-/// A place in the order of buckets and keys; `None` is a bucket's beginning.
-pub(super) type Place = (BucketName, Option<ObjectKey>);
-
-/// Copies under way, in the order in which they were begun.
-#[derive(Debug, Default)]
-struct InFlight {
-    next: u64,
-    open: BTreeMap<u64, Place>,
-}
+/// How long the end of a pass that failed waits to hear how a flush ends.
+const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Flusher {
     durability: Durability,
-    /// What an earlier start of the machine may have lost stays in doubt until a whole pass has
-    /// come by it.
-    doubt: Option<Unflushed>,
-    in_flight: InFlight,
+    pub(super) ledger: Ledger,
     /// Something was written since the pass began.
     written: bool,
-    running: Option<(JoinHandle<Result<()>>, Place)>,
+    running: Option<(JoinHandle<Result<()>>, Option<Place>)>,
     last: Instant,
 }
 
 impl Flusher {
-    pub(super) fn new(durability: Durability, doubt: Option<Unflushed>) -> Self {
+    pub(super) fn new(durability: Durability, recorder: &Recorder<'_>) -> Self {
+        let unflushed = recorder.checkpoint.unflushed.as_ref();
         Self {
             durability,
-            doubt,
-            in_flight: InFlight::default(),
+            ledger: Ledger::new(boot_id(), unflushed, recorder.whole),
             written: false,
             running: None,
             last: Instant::now(),
         }
     }
 
-    fn from(&self, (bucket, key): Place) -> Unflushed {
-        let boot_id = self
-            .doubt
-            .as_ref()
-            .map_or_else(boot_id, |doubt| doubt.boot_id.clone());
-        Unflushed {
-            boot_id,
-            bucket,
-            key,
-        }
-    }
-
-    /// Before anything is written at or after `place`: it is in doubt from here on, until a flush.
-    pub(super) fn begin(&mut self, place: Place, recorder: &mut Recorder<'_>) -> Result<()> {
-        recorder.checkpoint.unflushed = Some(self.from(place));
+    /// Before anything is written at or after `place`: it is not on the disk from here on, until
+    /// a flush.
+    pub(super) async fn begin(&mut self, place: Place, recorder: &mut Recorder<'_>) -> Result<()> {
+        // A flush that began earlier knows nothing of what comes now.
+        self.settle(recorder).await?;
+        let unflushed = recorder.checkpoint.unflushed.take();
+        recorder.checkpoint.unflushed = Some(self.ledger.begin(place, unflushed));
         self.written = true;
         self.last = Instant::now();
         recorder.save()
@@ -74,20 +54,6 @@ impl Flusher {
 
     pub(super) fn has_begun(&self) -> bool {
         self.written
-    }
-
-    /// A copy begins; its number goes to [`Flusher::copied`]. Copies begin in the order of keys.
-    pub(super) fn copying(&mut self, bucket: &BucketName, key: &ObjectKey) -> u64 {
-        let number = self.in_flight.next;
-        self.in_flight.next += 1;
-        let place = (bucket.clone(), Some(key.clone()));
-        self.in_flight.open.insert(number, place);
-        number
-    }
-
-    /// A copy came to its end.
-    pub(super) fn copied(&mut self, number: u64) {
-        self.in_flight.open.remove(&number);
     }
 
     /// Now and then: begins a flush of what is complete, or records that one has ended. `next` is
@@ -107,31 +73,61 @@ impl Flusher {
         if self.durability == Durability::Relaxed || self.last.elapsed() < FLUSH_EVERY {
             return Ok(());
         }
-        // Whatever is not complete now may miss this flush.
-        let oldest = self.in_flight.open.values().next();
-        let place = oldest.unwrap_or(next).clone();
-        let target = target.clone();
-        let task = tokio::spawn(async move { target.flush().await });
-        self.running = Some((task, place));
+        self.start(Some(next), target);
         Ok(())
     }
 
+    fn start(&mut self, next: Option<&Place>, target: &Arc<dyn Target>) {
+        let reach = self.ledger.reach(next);
+        let target = target.clone();
+        let task = tokio::spawn(async move { target.flush().await });
+        self.running = Some((task, reach));
+    }
+
     async fn settle(&mut self, recorder: &mut Recorder<'_>) -> Result<()> {
-        let Some((task, place)) = self.running.take() else {
+        let Some((task, reach)) = self.running.take() else {
             return Ok(());
         };
         let flushed = task.await;
-        flushed.map_err(|error| {
-            Error::new(Kind::Refused, "flush", "the target", error.to_string())
-        })??;
-        recorder.checkpoint.unflushed = Some(self.from(place));
+        self.record(flushed, reach, recorder)
+    }
+
+    fn record(
+        &mut self,
+        flushed: Result<Result<()>, JoinError>,
+        reach: Option<Place>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<()> {
+        let flushed = flushed.unwrap_or_else(|error| {
+            let problem = error.to_string();
+            Err(Error::new(Kind::Refused, "flush", "the target", problem))
+        });
         self.last = Instant::now();
-        recorder.save()
+        recorder.flushed(flushed, self.ledger.flushed(reach))
+    }
+
+    /// At the end of a pass that failed: hears how a flush under way ends.
+    pub(super) async fn abandon(&mut self, recorder: &mut Recorder<'_>) {
+        let Some((task, reach)) = self.running.take() else {
+            return;
+        };
+        let heard = tokio::time::timeout(LAST_WORD, task).await;
+        let flushed = heard.unwrap_or_else(|_| {
+            let problem = "did not end";
+            Ok(Err(Error::new(
+                Kind::Refused,
+                "flush",
+                "the target",
+                problem,
+            )))
+        });
+        // The pass has a failure of its own to tell.
+        drop(self.record(flushed, reach, recorder));
     }
 
     /// At the end of a pass that changed something, or must leave everything on the disk.
     pub(super) async fn finish(
-        mut self,
+        &mut self,
         must: bool,
         target: &Arc<dyn Target>,
         recorder: &mut Recorder<'_>,
@@ -140,9 +136,95 @@ impl Flusher {
         let durable = self.durability == Durability::Durable;
         let open = self.written || recorder.checkpoint.unflushed.is_some();
         if must || (durable && open) {
-            target.flush().await?;
-            recorder.checkpoint.unflushed = None;
+            self.start(None, target);
+            return self.settle(recorder).await;
         }
         recorder.save()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use filestore_common::{BucketName, ObjectKey};
+
+    use super::*;
+    use crate::state::{Checkpoint, State, Unflushed};
+
+    fn recorder<'a>(state: &'a State, key: &str) -> Recorder<'a> {
+        let unflushed = Unflushed {
+            boot_id: boot_id(),
+            bucket: BucketName::new("bkt").unwrap(),
+            key: Some(ObjectKey::new(key).unwrap()),
+            failed: false,
+        };
+        Recorder {
+            state: Some(state),
+            run_id: "r1",
+            checkpoint: Checkpoint {
+                unflushed: Some(unflushed),
+                ..Checkpoint::default()
+            },
+            whole: true,
+        }
+    }
+
+    fn ends(flushed: Result<()>, reach: Option<Place>) -> (JoinHandle<Result<()>>, Option<Place>) {
+        (tokio::spawn(async { flushed }), reach)
+    }
+
+    fn io_error() -> Result<()> {
+        Err(Error::new(
+            Kind::Refused,
+            "flush",
+            "/volume",
+            "Input/output error",
+        ))
+    }
+
+    #[tokio::test]
+    async fn a_failed_flush_is_known_to_the_next_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::new(directory.path().into());
+        let mut recorder = recorder(&state, "c");
+        let mut flusher = Flusher::new(Durability::Durable, &recorder);
+        flusher.running = Some(ends(io_error(), None));
+        let error = flusher.settle(&mut recorder).await.unwrap_err();
+        assert_eq!(&*error.message, "Input/output error");
+        let left = state.checkpoint("r1").unwrap().unflushed.unwrap();
+        assert_eq!(left.key.as_ref().map(ObjectKey::as_str), Some("c"));
+        assert!(left.failed && left.is_in_doubt(&boot_id()));
+    }
+
+    #[tokio::test]
+    async fn a_pass_that_fails_hears_how_its_flush_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::new(directory.path().into());
+        for (flushed, failed) in [(Ok(()), false), (io_error(), true)] {
+            let mut recorder = recorder(&state, "c");
+            let mut flusher = Flusher::new(Durability::Durable, &recorder);
+            let place = recorder.checkpoint.unflushed.clone().unwrap().place();
+            flusher.running = Some(ends(flushed, Some(place)));
+            flusher.abandon(&mut recorder).await;
+            let left = state.checkpoint("r1").unwrap().unflushed.unwrap();
+            assert_eq!(left.failed, failed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flush_that_began_before_the_deletes_says_nothing_of_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::new(directory.path().into());
+        let mut recorder = recorder(&state, "c");
+        let mut flusher = Flusher::new(Durability::Durable, &recorder);
+        let place = recorder.checkpoint.unflushed.clone().unwrap().place();
+        flusher.running = Some(ends(Ok(()), Some(place.clone())));
+        let beginning = (place.0, None);
+        flusher
+            .begin(beginning.clone(), &mut recorder)
+            .await
+            .unwrap();
+        assert!(flusher.running.is_none());
+        let left = state.checkpoint("r1").unwrap().unflushed.unwrap();
+        assert_eq!(left.place(), beginning);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use filestore_common::BucketName;
 use tokio_util::sync::CancellationToken;
 
-use super::flusher::{Flusher, Place};
+use super::flusher::Flusher;
 use super::report::{FAILURES_KEPT, Report};
 use super::{Durability, Limits, Recorder};
 use crate::copy::{Copied, Ends};
@@ -14,7 +14,7 @@ use crate::merge::{Merge, Merged, Ordered, Pair};
 use crate::policy::{Action, Pass, decide};
 use crate::source::{Bucket, Entry, Listing};
 use crate::spool::{Doomed, Spool};
-use crate::state::Unflushed;
+use crate::state::Place;
 use crate::target::{Expect, Traits};
 use crate::{Error, Event, Kind, Result};
 
@@ -32,6 +32,8 @@ enum Outcome {
     Copied(Copied),
     /// Was in doubt and proved to be right.
     Proved,
+    /// Not tried after a failure that ends everything.
+    GivenUp,
 }
 
 /// Runs a pass.
@@ -41,7 +43,6 @@ pub(super) struct Walk<'a> {
     traits: Traits,
     pass: Pass,
     pub(super) recorder: &'a mut Recorder<'a>,
-    doubtful: Option<Unflushed>,
     lanes: Lanes<Finished>,
     /// Ends the copies that wait after a failure that ends them all.
     give_up: CancellationToken,
@@ -57,15 +58,13 @@ impl<'a> Walk<'a> {
         durability: Durability,
         recorder: &'a mut Recorder<'a>,
     ) -> Result<Self> {
-        let doubtful = recorder.doubtful();
         recorder.checkpoint.pass = format!("{pass:?}").to_lowercase();
         Ok(Self {
             ends: ends.clone(),
             traits: ends.target.traits(),
             pass,
+            flusher: Flusher::new(durability, recorder),
             recorder,
-            flusher: Flusher::new(durability, doubtful.clone()),
-            doubtful,
             lanes: Lanes::new(ends.parallel),
             give_up: CancellationToken::new(),
             spool: Spool::create()?,
@@ -74,6 +73,15 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) async fn run(mut self, limits: Limits) -> Result<Report> {
+        if let Err(error) = self.walk(limits).await {
+            self.flusher.abandon(self.recorder).await;
+            return Err(error);
+        }
+        self.ends.progress.event(&Event::Left(&self.report.tally));
+        Ok(self.report)
+    }
+
+    async fn walk(&mut self, limits: Limits) -> Result<()> {
         let buckets = self.ends.source.buckets().await?;
         self.report
             .tally
@@ -107,16 +115,9 @@ impl<'a> Walk<'a> {
         self.drain().await?;
         self.deletes(limits).await?;
         let must = self.pass == Pass::Final;
-        let Self {
-            flusher,
-            ends,
-            recorder,
-            report,
-            ..
-        } = self;
-        flusher.finish(must, &ends.target, recorder).await?;
-        ends.progress.event(&Event::Left(&report.tally));
-        Ok(report)
+        self.flusher
+            .finish(must, &self.ends.target, self.recorder)
+            .await
     }
 
     async fn bucket(&mut self, bucket: &BucketName, ours: Listing, theirs: Listing) -> Result<()> {
@@ -144,14 +145,16 @@ impl<'a> Walk<'a> {
         };
         if let Some(ours) = ours {
             self.seen(bucket, &ours);
-            let doubtful = self
-                .doubtful
-                .as_ref()
-                .is_some_and(|doubt| doubt.covers(bucket, &ours.key));
+            let doubt = self.flusher.ledger.doubt();
+            let doubt = doubt.filter(|doubt| doubt.covers(bucket, &ours.key));
+            // After a failed flush reading back would prove what is in memory only.
+            let prove = doubt.map(|doubt| !doubt.failed);
             match action {
                 Action::Create => self.copy(bucket, ours, false, false).await?,
                 Action::Replace => self.copy(bucket, ours, true, false).await?,
-                _ if doubtful => self.copy(bucket, ours, true, true).await?,
+                _ if prove.is_some() => {
+                    self.copy(bucket, ours, true, prove == Some(true)).await?;
+                }
                 Action::SkipUnproven => {
                     self.report.unproven += 1;
                     self.ends.progress.event(&Event::Skipped);
@@ -198,18 +201,18 @@ impl<'a> Walk<'a> {
     ) -> Result<()> {
         let place: Place = (bucket.clone(), Some(entry.key.clone()));
         if !self.flusher.has_begun() {
-            self.flusher.begin(place.clone(), self.recorder)?;
+            self.flusher.begin(place.clone(), self.recorder).await?;
         }
         self.collect()?;
         self.flusher
             .tick(&place, &self.ends.target, self.recorder)
             .await?;
-        let number = self.flusher.copying(bucket, &entry.key);
+        let number = self.flusher.ledger.copying(bucket, &entry.key);
         let (ends, bucket, give_up) = (self.ends.clone(), bucket.clone(), self.give_up.clone());
         let small = entry.size <= SMALL_BYTES;
         let work = async move {
             let result = if give_up.is_cancelled() {
-                Ok(Outcome::Copied(Copied::Vanished))
+                Ok(Outcome::GivenUp)
             } else {
                 one(&ends, &bucket, &entry, prove).await
             };
@@ -241,11 +244,12 @@ impl<'a> Walk<'a> {
     /// Takes note of what was copied meanwhile.
     fn collect(&mut self) -> Result<()> {
         for finished in self.lanes.take_done() {
-            self.flusher.copied(finished.number);
+            let right = !matches!(finished.result, Ok(Outcome::GivenUp) | Err(_));
+            self.flusher.ledger.ended(finished.number, right);
             match finished.result {
                 Ok(Outcome::Proved) => self.report.skipped += 1,
                 // Gone from the source: nothing to carry. The next listing sees it so.
-                Ok(Outcome::Copied(Copied::Vanished)) => {}
+                Ok(Outcome::Copied(Copied::Vanished) | Outcome::GivenUp) => {}
                 Ok(Outcome::Copied(Copied::Done(bytes))) => {
                     let count = if finished.replaced {
                         &mut self.report.replaced
@@ -288,7 +292,7 @@ async fn one(ends: &Ends, bucket: &BucketName, entry: &Entry, prove: bool) -> Re
             object: &object,
             bytes: *bytes,
         }),
-        Ok(Outcome::Copied(Copied::Vanished)) => {}
+        Ok(Outcome::Copied(Copied::Vanished) | Outcome::GivenUp) => {}
         Err(error) if error.is_fatal() => {}
         Err(error) => ends.progress.event(&Event::Failed(error)),
     }

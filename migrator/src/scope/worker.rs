@@ -164,22 +164,19 @@ pub(crate) fn doubt(
     own: Option<Unflushed>,
 ) -> Result<Option<Unflushed>> {
     let boot = boot_id();
-    let lost = |doubt: &Unflushed| boot.is_empty() || doubt.boot_id != boot;
-    let mut first = own;
+    let mut all = own;
     for name in workers(state, run_id)? {
         let checkpoint = state.checkpoint(&format!("{run_id}/{name}"))?;
-        let Some(doubt) = checkpoint.unflushed.filter(lost) else {
+        let doubt = checkpoint.unflushed;
+        let Some(doubt) = doubt.filter(|doubt| doubt.is_in_doubt(&boot)) else {
             continue;
         };
-        let earlier = first
-            .as_ref()
-            .filter(|first| lost(first))
-            .is_none_or(|first| (&doubt.bucket, &doubt.key) < (&first.bucket, &first.key));
-        if earlier {
-            first = Some(doubt);
-        }
+        all = Some(match all {
+            Some(all) => all.and(doubt, &boot),
+            None => doubt,
+        });
     }
-    Ok(first)
+    Ok(all)
 }
 
 /// Forgets what workers may have lost: a pass over everything has looked at it.
@@ -263,6 +260,7 @@ mod tests {
                 boot_id: boot.into(),
                 bucket,
                 key: Some(key),
+                failed: false,
             })
         };
         let lost = |index: u32, unflushed: Option<Unflushed>| {
@@ -287,11 +285,29 @@ mod tests {
         );
         let own = unflushed("earlier", "c");
         assert_eq!(doubt(&state, "r1", own.clone()).unwrap(), own);
-        let flushed = unflushed(&boot_id(), "c");
+        // What the run itself has not flushed yet would be lost with the machine, too.
+        let here = unflushed(&boot_id(), "c");
+        assert_eq!(doubt(&state, "r1", here).unwrap(), own);
+        let here = unflushed(&boot_id(), "p");
         assert_eq!(
-            doubt(&state, "r1", flushed).unwrap(),
+            doubt(&state, "r1", here).unwrap(),
             unflushed("earlier", "m")
         );
+        // A flush that failed is a loss at once.
+        let failed = |key: &str| {
+            let unflushed = unflushed(&boot_id(), key)?;
+            Some(Unflushed {
+                failed: true,
+                ..unflushed
+            })
+        };
+        lost(0, failed("a"));
+        let all = doubt(&state, "r1", None).unwrap().unwrap();
+        assert_eq!(
+            (all.place(), all.failed),
+            (failed("a").unwrap().place(), true)
+        );
+        assert!(all.is_in_doubt(&boot_id()));
 
         settled(&state, "r1").unwrap();
         assert_eq!(doubt(&state, "r1", None).unwrap(), None);

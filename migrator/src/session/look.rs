@@ -47,10 +47,9 @@ impl Session<'_> {
         if findings.differences() + findings.failed > 0 {
             return Ok(None);
         }
-        self.ends.target.flush().await?;
-        recorder.checkpoint.unflushed = None;
         recorder.checkpoint.pass = "final".into();
-        recorder.save()?;
+        let flushed = self.ends.target.flush().await;
+        recorder.flushed(flushed, None)?;
         if let Some(state) = &self.state {
             worker::settled(state, &run_id)?;
         }

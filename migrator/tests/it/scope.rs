@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fixture::Target;
 use crate::memory::{MemorySource, Trouble};
 
-fn include(prefix: &str) -> Scope {
+pub(crate) fn include(prefix: &str) -> Scope {
     let given = MarkerScope {
         include: vec![prefix.into()],
         ..MarkerScope::default()

@@ -115,6 +115,7 @@ async fn what_a_power_loss_may_have_eaten_is_read_back_and_copied_again() {
             boot_id: "another start".into(),
             bucket: bucket("abc"),
             key: None,
+            failed: false,
         }),
         ..state.checkpoint(&run_id).unwrap()
     };
