@@ -42,7 +42,7 @@ pub struct Line {
     pub target_etag: Option<ETag>,
     /// Bytes.
     pub size: u64,
-    /// Last-Modified at the source, seconds since 1970.
+    /// Last-Modified at the source, seconds since 1970; 0 where it was not asked any more.
     pub modified: u64,
     /// Last-Modified on the target where it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,6 +50,9 @@ pub struct Line {
     /// [`meta_digest`] of the object, where it was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<String>,
+    /// The same of the target where it shows something else (a store that drops a header).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_meta: Option<String>,
     /// A conflict was decided for this side, which holds something else. The line then says what
     /// the *other* side holds, so that it is not taken for a change again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +68,8 @@ impl Line {
             .filter(|etag| Some(etag) != source.etag.as_ref());
         let (modified, there) = (unix(source.last_modified), unix(target.last_modified));
         let meta = source.meta.as_deref().or(target.meta.as_deref());
+        let meta = meta.map(meta_digest);
+        let target_meta = target.meta.as_deref().map(meta_digest);
         Self {
             bucket: bucket.clone(),
             key: source.key.clone(),
@@ -73,7 +78,8 @@ impl Line {
             size: source.size,
             modified,
             target_modified: (there != modified).then_some(there),
-            meta: meta.map(meta_digest),
+            target_meta: target_meta.filter(|there| Some(there) != meta.as_ref()),
+            meta,
             settled: None,
         }
     }

@@ -41,6 +41,17 @@ impl Naming {
             _ => Self::Any,
         }
     }
+
+    /// Whether no key like this fits, whatever else is there.
+    pub(crate) fn refuses(self, key: &str, size: u64) -> bool {
+        let Self::Tree {
+            directory_bodies, ..
+        } = self
+        else {
+            return false;
+        };
+        segments(key).is_some() || (key.ends_with('/') && size > 0 && !directory_bodies)
+    }
 }
 
 /// Why a key is no path.
@@ -148,6 +159,23 @@ mod tests {
             (&long, 1, Some(Obstacle::LongSegment(256))),
         ] {
             assert_eq!(obstacles(&[(key, size)]), [expected], "{key}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_refuses_by_the_name_alone_is_known() {
+        let minio = Naming::of_server(Some("MinIO"));
+        let versitygw = Naming::of_server(Some("VERSITYGW"));
+        for (key, size, expected) in [
+            ("a//b", 1, [true, true]),
+            ("a/../b", 1, [true, true]),
+            ("dir/", 1, [false, true]),
+            ("dir/", 0, [false, false]),
+            ("a/b", 1, [false, false]),
+        ] {
+            let refused = [minio, versitygw].map(|naming| naming.refuses(key, size));
+            assert_eq!(refused, expected, "{key}");
+            assert!(!Naming::Any.refuses(key, size) && !Naming::Overflow.refuses(key, size));
         }
     }
 

@@ -10,34 +10,35 @@
 //! ```
 //!
 //! Every write and delete is conditional on what was seen, so that a client's write in between is
-//! never lost. A killed run leaves the old manifest; what it did already is recognised by the next
-//! one as the same change on both sides.
+//! never lost. A run that is stopped, cut short or broken off records what it did, the rest as it
+//! was. A killed one leaves the old manifest; what it did is recognised by the next one as the same
+//! change on both sides, unless a client touched it first.
 
 mod apply;
+mod carried;
 mod decide;
 mod join;
 mod journal;
 mod lost;
 mod step;
+mod sweep;
 mod view;
 
-use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use filestore_common::marker::Counts;
-use futures::{StreamExt, TryStreamExt, stream};
 
 pub use decide::{Action, Change, Deletes, Holds, Open, Prefer, Rules, Side, Verdict, verdict};
 pub use lost::LOST_DIR;
 
 use self::apply::Applier;
 use self::join::Join;
-use self::journal::{Journal, Undecided};
+use self::journal::Journal;
 use self::step::{Came, Step};
+use self::sweep::Notes;
 use crate::copy::Ends;
-use crate::manifest;
-use crate::source::Tally;
+use crate::source::{Left, Reason, Tally};
 use crate::state::State;
 use crate::{Error, ExitCode, Kind, Result};
 
@@ -76,7 +77,7 @@ pub(crate) struct Task<'a> {
     pub(crate) dry_run: bool,
     /// Where a dry run writes what it would do.
     pub(crate) report: Option<&'a Path>,
-    /// When to stop, with nothing recorded.
+    /// When to stop, and record what was done.
     pub(crate) deadline: Option<Instant>,
     pub(crate) max_delete: Option<u64>,
 }
@@ -107,9 +108,11 @@ pub(crate) struct Found {
     pub(crate) cut_short: bool,
     /// Digest and counts of the new manifest, when one was written.
     pub(crate) manifest: Option<(String, Counts)>,
+    /// The worst of what failed.
+    pub(crate) worst: Option<ExitCode>,
     /// What of the read side cannot travel.
     pub(crate) tally: Tally,
-    /// Deletions that wait for the second sweep.
+    /// Deletions that waited for the end of all listings.
     pub(crate) doomed: u64,
 }
 
@@ -125,20 +128,44 @@ impl Found {
     }
 
     pub(crate) fn exit(&self) -> ExitCode {
-        if self.failed > 0 {
-            ExitCode::Failures
-        } else if self.conflicts > 0 {
-            ExitCode::Conflicts
-        } else if self.deleted_on_source > 0 {
-            ExitCode::Differences
-        } else {
-            ExitCode::Ok
+        match self.worst {
+            Some(ExitCode::Failures) => ExitCode::Failures,
+            _ if self.conflicts > 0 => ExitCode::Conflicts,
+            Some(code) => code,
+            None if self.deleted_on_source > 0 => ExitCode::Differences,
+            None => ExitCode::Ok,
         }
+    }
+
+    fn fail(&mut self, error: &Error) {
+        // From bad to worse: the one goes away by itself, the other when writers are stopped.
+        let rank = |code: ExitCode| match code {
+            ExitCode::Retryable => 0,
+            ExitCode::Changed => 1,
+            _ => 2,
+        };
+        let code = match error.exit_code() {
+            code @ (ExitCode::Retryable | ExitCode::Changed) => code,
+            _ => ExitCode::Failures,
+        };
+        if self.worst.is_none_or(|worst| rank(worst) < rank(code)) {
+            self.worst = Some(code);
+        }
+        if self.failures.len() < FAILURES {
+            self.failures.push(error.to_string());
+        }
+        self.failed += 1;
     }
 
     fn count(&mut self, step: &Step) {
         let came = match &step.came {
-            Came::Same | Came::Recorded => return,
+            Came::Same | Came::Recorded | Came::Broke(_) => return,
+            Came::Failed(error) => return self.fail(error),
+            Came::Unnameable { bytes } => {
+                let name = format!("{}/{}", step.bucket, step.key);
+                let left = Left::new(Reason::Unnameable, name, 1).with_bytes(*bytes);
+                return self.tally.add(left);
+            }
             Came::Left => &mut self.left,
             Came::Added => &mut self.added,
             Came::Updated => &mut self.updated,
@@ -147,12 +174,6 @@ impl Found {
             Came::Settled => &mut self.settled,
             Came::Open(Open::DeletedOnSource) => &mut self.deleted_on_source,
             Came::Open(Open::ChangedOnBoth) => &mut self.conflicts,
-            Came::Failed(error) => {
-                if self.failures.len() < FAILURES {
-                    self.failures.push(error.to_string());
-                }
-                &mut self.failed
-            }
         };
         *came += 1;
         self.overruled += u64::from(step.overruled);
@@ -161,7 +182,7 @@ impl Found {
         }
     }
 
-    /// Adds what an earlier sweep did.
+    /// Adds what an earlier round did.
     pub(crate) fn add(&mut self, earlier: &Self) {
         self.added += earlier.added;
         self.updated += earlier.updated;
@@ -177,41 +198,14 @@ impl Task<'_> {
     }
 }
 
-/// Reconciles everything. Deletions come last, after a sweep that showed all of them and came to
-/// the proper end of every listing.
+/// Reconciles everything. Deletions come last, after a look that showed all of them and came to
+/// the proper end of every listing: those and no others.
 ///
 /// # Errors
 /// [`Kind::NotFound`] without a manifest; [`Kind::Refused`] by a guard of the deletions; whatever
-/// makes going on senseless. What was done so far is recognised by a rerun.
+/// makes going on senseless. What was done so far is in the manifest, or (after a kill) recognised
+/// by a rerun.
 pub(crate) async fn reconcile(ends: &Ends, task: &Task<'_>) -> Result<Found> {
-    let held_back = task.rules.deletes == Deletes::Apply && !task.dry_run;
-    let first = sweep(ends, task, held_back).await?;
-    if first.doomed == 0 || first.cut_short {
-        return Ok(first);
-    }
-    let refuse = |message: String| {
-        let what = "objects of the other side";
-        Err(Error::new(Kind::Refused, "delete", what, message))
-    };
-    if first.objects == 0 {
-        return refuse(format!(
-            "{} objects would go because the side that is read is empty; delete them by hand if \
-             that is so",
-            first.doomed
-        ));
-    }
-    if task.max_delete.is_some_and(|most| first.doomed > most) {
-        return refuse(format!(
-            "{} objects would go, more than --max-delete allows",
-            first.doomed
-        ));
-    }
-    let mut second = sweep(ends, task, false).await?;
-    second.add(&first);
-    Ok(second)
-}
-
-async fn sweep(ends: &Ends, task: &Task<'_>, held_back: bool) -> Result<Found> {
     let path = task.state.manifest(task.run_id);
     let read: Vec<_> = ends.source.buckets().await?;
     let join = Join::open(ends, &path, &read, task.depth != Depth::Changes).await?;
@@ -220,54 +214,42 @@ async fn sweep(ends: &Ends, task: &Task<'_>, held_back: bool) -> Result<Found> {
         (true, Some(report)) => Some(Journal::replace(report)?),
         (true, None) => None,
     };
-    let applier = Applier::new(ends, task, read, journal, held_back).await?;
-    let mut next = manifest::Writer::create(&path)?;
-    let mut undecided = Undecided::create(&task.run_file(DIVERGENCE_FILE))?;
-    let mut found = Found::default();
-    let (seen, cut_short) = (Cell::new(0), Cell::new(false));
-    let tally = RefCell::new(Tally::default());
-    {
-        let keys = stream::try_unfold(join, |mut join| async {
-            ends.go_on()?;
-            if task.deadline.is_some_and(|end| Instant::now() >= end) {
-                cut_short.set(true);
-                return Ok(None);
-            }
-            let key = join.next().await?;
-            seen.set(join.seen);
-            if key.is_none() {
-                tally.replace(std::mem::take(&mut join.tally));
-            }
-            Ok::<_, Error>(key.map(|key| (key, join)))
-        });
-        let mut steps = std::pin::pin!(
-            keys.map_ok(|key| applier.settle(key))
-                .try_buffered(ends.parallel.max(1))
-        );
-        // In the order of keys, whichever is done first.
-        while let Some(step) = steps.next().await {
-            let step = step?;
-            found.count(&step);
-            if let Came::Open(how) = step.came {
-                undecided.add(how, &step.bucket, &step.key, step.sides)?;
-            }
-            if let Some(line) = &step.line {
-                next.add(line)?;
-            }
+    let mut applier = Applier::new(ends, task, read, journal).await?;
+    applier.holds_back = task.rules.deletes == Deletes::Apply && !task.dry_run;
+    let mut notes = Notes::new(task)?;
+    let swept = sweep::sweep(ends, task, &applier, join, &mut notes).await;
+    if swept.is_err() || notes.found.cut_short || task.dry_run {
+        notes.undecided.discard();
+        return swept.map(|()| notes.found);
+    }
+    let deleted = match admit(&notes.found, task.max_delete) {
+        Ok(()) if notes.found.doomed > 0 => {
+            applier.holds_back = false;
+            sweep::delete(ends, task, &applier, &mut notes).await
         }
-    }
-    found.objects = seen.get();
-    found.tally = tally.into_inner();
-    found.cut_short = cut_short.get();
-    if found.cut_short || task.dry_run {
-        next.discard();
-        undecided.discard();
-        return Ok(found);
-    }
-    ends.target.flush().await?;
-    undecided.finish()?;
-    found.manifest = Some(next.finish()?);
-    Ok(found)
+        admitted => admitted,
+    };
+    notes.undecided.finish()?;
+    deleted.map(|()| notes.found)
+}
+
+/// Whether so many may be deleted.
+fn admit(found: &Found, most: Option<u64>) -> Result<()> {
+    let doomed = found.doomed;
+    let problem = if doomed == 0 {
+        return Ok(());
+    } else if found.objects == 0 {
+        format!(
+            "{doomed} objects would go because the side that is read is empty; delete them by \
+             hand if that is so"
+        )
+    } else if most.is_some_and(|most| doomed > most) {
+        format!("{doomed} objects would go, more than --max-delete allows")
+    } else {
+        return Ok(());
+    };
+    let what = "objects of the other side";
+    Err(Error::new(Kind::Refused, "delete", what, problem))
 }
 
 #[cfg(test)]

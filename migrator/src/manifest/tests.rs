@@ -10,6 +10,7 @@ fn line(bucket: &str, key: &str, etag: &str, size: u64) -> Line {
         modified: 5,
         target_modified: None,
         meta: None,
+        target_meta: None,
         settled: None,
     }
 }

@@ -27,14 +27,14 @@ struct Look {
 }
 
 pub(super) struct Applier<'a> {
-    ends: &'a Ends,
-    task: &'a Task<'a>,
+    pub(super) ends: &'a Ends,
+    pub(super) task: &'a Task<'a>,
     read: BTreeMap<BucketName, Bucket>,
     /// Buckets that exist on the written side.
     written: Mutex<Vec<BucketName>>,
     journal: Option<Journal>,
-    /// Deletions wait for the second sweep.
-    held_back: bool,
+    /// Deletions are told and not done yet.
+    pub(super) holds_back: bool,
 }
 
 impl<'a> Applier<'a> {
@@ -43,7 +43,6 @@ impl<'a> Applier<'a> {
         task: &'a Task<'a>,
         read: Vec<Bucket>,
         journal: Option<Journal>,
-        held_back: bool,
     ) -> Result<Self> {
         let written = ends.target.buckets().await?;
         Ok(Self {
@@ -55,7 +54,7 @@ impl<'a> Applier<'a> {
                 .collect(),
             written: Mutex::new(written.into_iter().map(|bucket| bucket.name).collect()),
             journal,
-            held_back,
+            holds_back: false,
         })
     }
 
@@ -76,49 +75,44 @@ impl<'a> Applier<'a> {
     }
 
     /// Looks at a key and does what is to be done.
-    pub(super) async fn settle(&self, place: Place) -> Result<Step> {
-        let mut step = Step {
-            bucket: place.bucket.clone(),
-            key: place.key.clone(),
-            came: Came::Same,
-            overruled: false,
-            sides: (None, None),
-            line: place.base.clone(),
-        };
-        if self.nothing_happened(&place) && !self.retouched(&place).await? {
-            return Ok(step);
+    pub(super) async fn settle(&self, place: Place) -> Step {
+        let mut step = Step::new(place.bucket.clone(), place.key.clone(), place.base.clone());
+        if place.left {
+            // The listing said so: it is there, and nobody can read it. Not a deletion.
+            return step;
+        }
+        if self.nothing_happened(&place) {
+            match self.retouched(&place).await {
+                Ok(true) => {}
+                Ok(false) => return step,
+                Err(error) => return self.failed(step, error),
+            }
         }
         for _ in 0..LOOKS {
             let look = match self.look(&place).await {
                 Ok(look) => look,
-                // The listing said so: it is there, and nobody can read it. Not a deletion.
-                Err(error)
-                    if place.reading.is_none()
-                        && matches!(error.kind, Kind::Unsupported | Kind::Damaged) =>
-                {
-                    return Ok(step);
-                }
                 Err(error) => return self.failed(step, error),
             };
             let (action, sides) = self.decide(&place, &look);
             step.sides = sides;
             match self.act(&place, &look, action, &mut step).await {
-                Ok(()) => return Ok(step),
+                Ok(()) => return step,
                 Err(Missed::Moved) => {}
                 Err(Missed::Failed(error)) => return self.failed(step, error),
             }
         }
         step.came = Came::Open(Open::ChangedOnBoth);
-        Ok(step)
+        step
     }
 
-    fn failed(&self, mut step: Step, error: Error) -> Result<Step> {
-        if error.is_fatal() {
-            return Err(error);
-        }
-        self.ends.progress.event(&Event::Failed(&error));
-        step.came = Came::Failed(error);
-        Ok(step)
+    fn failed(&self, mut step: Step, error: Error) -> Step {
+        step.came = if error.is_fatal() {
+            Came::Broke(error)
+        } else {
+            self.ends.progress.event(&Event::Failed(&error));
+            Came::Failed(error)
+        };
+        step
     }
 
     /// As the listings tell it, at no further cost.
@@ -171,22 +165,27 @@ impl<'a> Applier<'a> {
     fn decide(&self, place: &Place, look: &Look) -> (Action, (Option<Version>, Option<Version>)) {
         let (legacy, served) = self.sides(look.reading.as_ref(), look.writing.as_ref());
         let base = place.base.as_ref();
-        let verdict = verdict(
-            self.change(Side::Legacy, base, legacy),
-            self.change(Side::Served, base, served),
-            view::equal(legacy, served),
-        );
+        let equal = view::equal(legacy, served);
+        let decided = base.is_some_and(|line| line.settled.is_some());
+        let verdict = if decided && equal {
+            Verdict::Agreed
+        } else {
+            verdict(
+                self.change(Side::Legacy, base, legacy),
+                self.change(Side::Served, base, served),
+                equal,
+            )
+        };
         let holds = Holds {
             legacy: legacy.is_some(),
             served: served.is_some(),
         };
-        let action = match verdict {
-            // Older manifests lack what is known now.
-            Verdict::Unchanged if base.is_some() => Action::Nothing,
-            _ => self
-                .task
-                .rules
-                .action(verdict, holds, view::newer(legacy, served)),
+        let rules = self.task.rules;
+        let action = rules.action(verdict, holds, view::newer(legacy, served));
+        let action = if decided {
+            rules.decided(action)
+        } else {
+            action
         };
         (
             action,
@@ -288,16 +287,31 @@ impl<'a> Applier<'a> {
             }
             let expect = writing.map_or(Expect::Absent, |there| Expect::Same(there.etag.clone()));
             let copied = self.ends.copy(&place.bucket, reading, &expect).await;
-            let Copied::Done(bytes) = copied.map_err(Missed::of)? else {
-                return Err(Missed::Moved);
+            let bytes = match copied {
+                Ok(Copied::Done(bytes)) => bytes,
+                Ok(Copied::Vanished) => return Err(Missed::Moved),
+                Err(error) if error.kind == Kind::Unnameable && self.no_place(reading) => {
+                    step.came = Came::Unnameable {
+                        bytes: reading.size,
+                    };
+                    return Ok(());
+                }
+                Err(error) => return Err(Missed::of(error)),
             };
             let object = format!("{}/{}", place.bucket, place.key);
             self.ends.progress.event(&Event::Copied {
                 object: &object,
                 bytes,
             });
-            let line = self.carried(&place.bucket, reading).await;
-            step.line = Some(line.map_err(Missed::Failed)?);
+            // It is there: that is remembered even if the store cannot be asked for it any more.
+            let (line, asked) = self.carried(&place.bucket, reading).await;
+            step.line = Some(line);
+            asked.map_err(Missed::Failed)?;
+        } else if self.no_place(reading) {
+            step.came = Came::Unnameable {
+                bytes: reading.size,
+            };
+            return Ok(());
         }
         step.overruled = conflict;
         step.came = match did {
@@ -314,7 +328,7 @@ impl<'a> Applier<'a> {
         conflict: bool,
         step: &mut Step,
     ) -> Result<(), Missed> {
-        if self.held_back {
+        if self.holds_back {
             step.came = Came::Doomed;
             return Ok(());
         }
@@ -367,30 +381,4 @@ impl<'a> Applier<'a> {
         written.push(name.clone());
         Ok(())
     }
-
-    /// The line of an object that was just written.
-    async fn carried(&self, bucket: &BucketName, reading: &Entry) -> Result<Line> {
-        let traits = self.ends.target.traits();
-        let mut there = reading.clone();
-        if !traits.keeps_etag || !traits.keeps_last_modified {
-            let found = self.ends.target.head(bucket, &reading.key).await?;
-            // Another object than the one just written is somebody's change, seen as such next time.
-            if let Some(found) = found.filter(|found| may_be(reading, found)) {
-                there = found;
-            }
-        }
-        Ok(match self.task.rules.writes {
-            Side::Served => Line::new(bucket, reading, &there),
-            Side::Legacy => Line::new(bucket, &there, reading),
-        })
-    }
-}
-
-/// Whether what a store shows after a write can be what was written.
-fn may_be(written: &Entry, found: &Entry) -> bool {
-    written.size == found.size
-        && match (&written.etag, &found.etag) {
-            (Some(one), Some(other)) => one == other || !(one.is_md5() && other.is_md5()),
-            _ => true,
-        }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use filestore_common::{BucketName, ObjectKey};
 
 use crate::copy::Ends;
+use crate::guard::is_probe;
 use crate::manifest::{Line, Reader};
 use crate::merge::Ordered;
 use crate::source::{Bucket, Entry, Listed, Tally};
@@ -22,6 +23,8 @@ pub(super) struct Place {
     pub(super) reading: Option<Entry>,
     /// On the side that is written; [`Far::NotAsked`] unless that is listed as well.
     pub(super) writing: Far,
+    /// The read side's listing showed it as something that cannot be read or carried.
+    pub(super) left: bool,
 }
 
 /// What is known of the written side.
@@ -34,6 +37,8 @@ pub(super) enum Far {
 /// A listing with its next entry in sight.
 struct Ahead {
     listing: Option<Ordered>,
+    /// Keys that it showed as lost, as far as no later one was asked for.
+    left: BTreeSet<String>,
     next: Option<Entry>,
     /// That is outside of the window of time that is migrated.
     outside: bool,
@@ -43,6 +48,7 @@ impl Ahead {
     fn new(listing: Option<Ordered>) -> Self {
         Self {
             listing,
+            left: BTreeSet::new(),
             next: None,
             outside: false,
         }
@@ -54,7 +60,15 @@ impl Ahead {
             self.outside = matches!(item, Some(Listed::Outside(_)));
             match item {
                 Some(Listed::Object(entry) | Listed::Outside(entry)) => self.next = Some(entry),
-                Some(Listed::Left(left)) => tally.add(left),
+                Some(Listed::Left(left)) => {
+                    // `bucket/key`, by the store's own name of the bucket.
+                    if left.reason.is_loss()
+                        && let Some((_, key)) = left.name.split_once('/')
+                    {
+                        self.left.insert(key.to_owned());
+                    }
+                    tally.add(left);
+                }
                 None => self.listing = None,
             }
         }
@@ -63,6 +77,16 @@ impl Ahead {
 
     fn take(&mut self, key: &ObjectKey) -> Option<Entry> {
         self.next.take_if(|entry| entry.key == *key)
+    }
+
+    /// Whether `key` is one of those; keys before it are not asked for any more.
+    fn left(&mut self, key: &str) -> bool {
+        while let Some(first) = self.left.first()
+            && first.as_str() < key
+        {
+            self.left.pop_first();
+        }
+        self.left.contains(key)
     }
 }
 
@@ -193,6 +217,7 @@ impl<'a> Join<'a> {
             };
             let (bucket, reading) = (open.bucket.clone(), open.reading.take(&key));
             let outside = open.reading.outside && reading.is_some();
+            let left = reading.is_none() && open.reading.left(key.as_str());
             let writing = match &mut open.writing {
                 Some(writing) => Far::Listed(writing.take(&key)),
                 None => Far::NotAsked,
@@ -212,6 +237,10 @@ impl<'a> Join<'a> {
                 // time becomes.
                 continue;
             }
+            if base.is_none() && is_probe(&key) {
+                // Of another program that begins, or of one that was killed.
+                continue;
+            }
             if let Some(entry) = &reading {
                 self.seen += 1;
                 self.ends
@@ -224,6 +253,7 @@ impl<'a> Join<'a> {
                 base,
                 reading,
                 writing,
+                left,
             }));
         }
     }

@@ -1,7 +1,7 @@
 //! What a reconciliation did, and what it left undecided: JSON lines beside the manifest.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -91,13 +91,37 @@ pub(super) struct Journal {
     file: Mutex<File>,
 }
 
+/// A line that a kill cut short tells of nothing that was done.
+fn drop_torn_line(file: &mut File) -> std::io::Result<()> {
+    const STEP: u64 = 4096;
+    let mut end = file.metadata()?.len();
+    let mut buffer = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(STEP);
+        file.seek(SeekFrom::Start(start))?;
+        buffer.clear();
+        (&mut *file).take(end - start).read_to_end(&mut buffer)?;
+        if let Some(last) = buffer.iter().rposition(|byte| *byte == b'\n') {
+            end = start + last as u64 + 1;
+            break;
+        }
+        end = start;
+    }
+    if end < file.metadata()?.len() {
+        file.set_len(end)?;
+    }
+    Ok(())
+}
+
 impl Journal {
     pub(super) fn open(path: &Path) -> Result<Self> {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(|error| failed(path, error))?;
         }
-        let file = File::options().append(true).create(true).open(path);
-        let file = file.map_err(|error| failed(path, error))?;
+        let mut options = File::options();
+        let file = options.read(true).append(true).create(true).open(path);
+        let mut file = file.map_err(|error| failed(path, error))?;
+        drop_torn_line(&mut file).map_err(|error| failed(path, error))?;
         sync_parent(path)?;
         Ok(Self {
             path: path.to_owned(),
@@ -197,5 +221,47 @@ impl Undecided {
     /// Leaves the list of the run before.
     pub(super) fn discard(self) {
         drop(std::fs::remove_file(temporary(&self.path)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_last_line_is_not_appended_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("changes.jsonl");
+        let long = "x".repeat(10_000);
+        for (torn, kept) in [
+            ("{}\n{\"at\":".to_owned(), "{}\n"),
+            (format!("{{}}\n{long}"), "{}\n"),
+            (long, ""),
+            ("{}\n".to_owned(), "{}\n"),
+            (String::new(), ""),
+        ] {
+            std::fs::write(&path, &torn).unwrap();
+            let journal = Journal::open(&path).unwrap();
+            journal
+                .enter(&Entered {
+                    run: "test",
+                    did: Did::Add,
+                    on: Side::Served,
+                    bucket: &BucketName::new("bkt").unwrap(),
+                    key: &ObjectKey::new("k").unwrap(),
+                    conflict: false,
+                    was: None,
+                    now: None,
+                    saved: None,
+                })
+                .unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let line = text.strip_prefix(kept).unwrap();
+            assert!(
+                line.starts_with("{\"at\":\"") && line.ends_with("}\n"),
+                "{line}"
+            );
+            assert_eq!(line.lines().count(), 1);
+        }
     }
 }

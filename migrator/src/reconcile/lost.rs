@@ -8,7 +8,7 @@ use filestore_common::BucketName;
 use futures::TryStreamExt;
 use sha2::{Digest, Sha256};
 
-use crate::manifest::{sync_parent, temporary, unix};
+use crate::manifest::{meta_digest, sync_parent, temporary, unix};
 use crate::source::Entry;
 use crate::target::Target;
 use crate::{Error, Kind, Result, body};
@@ -30,7 +30,8 @@ fn name(bucket: &BucketName, entry: &Entry) -> String {
     let mut sha = Sha256::new();
     let etag = entry.etag.as_ref().map_or("", |etag| etag.as_str());
     let modified = unix(entry.last_modified).to_string();
-    for field in [bucket.as_str(), entry.key.as_str(), etag, &modified] {
+    let meta = entry.meta.as_deref().map(meta_digest).unwrap_or_default();
+    for field in [bucket.as_str(), entry.key.as_str(), etag, &modified, &meta] {
         sha.update(field.as_bytes());
         sha.update([0]);
     }

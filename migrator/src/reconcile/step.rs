@@ -16,11 +16,17 @@ pub(super) enum Came {
     Added,
     Updated,
     Deleted,
-    /// Will be deleted by the second sweep.
+    /// Will be deleted when all listings came to their end.
     Doomed,
     Settled,
     Open(Open),
     Failed(Error),
+    /// The written side cannot hold a key like this one.
+    Unnameable {
+        bytes: u64,
+    },
+    /// Going on makes no sense.
+    Broke(Error),
 }
 
 /// The result for one key.
@@ -35,6 +41,36 @@ pub(super) struct Step {
     pub(super) sides: (Option<Version>, Option<Version>),
     /// For the next manifest.
     pub(super) line: Option<Line>,
+}
+
+impl Step {
+    /// Whether the manifest has to tell something else of it.
+    pub(super) fn is_news(&self) -> bool {
+        match self.came {
+            Came::Same | Came::Left | Came::Doomed | Came::Open(_) | Came::Unnameable { .. } => {
+                false
+            }
+            Came::Recorded
+            | Came::Added
+            | Came::Updated
+            | Came::Deleted
+            | Came::Settled
+            | Came::Failed(_)
+            | Came::Broke(_) => true,
+        }
+    }
+
+    /// As it was.
+    pub(super) fn new(bucket: BucketName, key: ObjectKey, line: Option<Line>) -> Self {
+        Self {
+            bucket,
+            key,
+            came: Came::Same,
+            overruled: false,
+            sides: (None, None),
+            line,
+        }
+    }
 }
 
 /// What of a write or delete that did not come through.

@@ -38,9 +38,10 @@ fn as_recorded(line: &Line, now: &Entry) -> bool {
         _ => true,
     };
     line.size == now.size
-        && line.modified == unix(now.last_modified)
+        // 0: the store was not asked any more after the write.
+        && (line.modified == 0 || line.modified == unix(now.last_modified))
         && same_etag
-        && same_meta(line, now.meta.as_deref())
+        && same_meta(line.meta.as_ref(), now.meta.as_deref())
 }
 
 /// Whether the served store still shows what was carried.
@@ -54,11 +55,14 @@ fn as_carried(line: &Line, now: &Entry, keeps_times: bool) -> bool {
         && etag.is_some()
         && etag == now.etag.as_ref()
         && timely
-        && same_meta(line, now.meta.as_deref())
+        && same_meta(
+            line.target_meta.as_ref().or(line.meta.as_ref()),
+            now.meta.as_deref(),
+        )
 }
 
-fn same_meta(line: &Line, now: Option<&ObjectMeta>) -> bool {
-    match (&line.meta, now) {
+fn same_meta(recorded: Option<&String>, now: Option<&ObjectMeta>) -> bool {
+    match (recorded, now) {
         (Some(recorded), Some(now)) => *recorded == meta_digest(now),
         _ => true,
     }
@@ -188,6 +192,25 @@ mod tests {
         let (a, b) = (entry(MD5, 5, Some("a")), entry(MD5, 7, Some("b")));
         assert!(equal(Some(&a), Some(&entry(MD5, 7, None))));
         assert!(!equal(Some(&a), Some(&b)));
+    }
+
+    /// MinIO keeps no `x-amz-website-redirect-location`.
+    #[test]
+    fn each_side_has_metadata_of_its_own() {
+        let lost = line(&entry(MD5, 5, Some("a")), &entry(MD5, 5, Some("b")));
+        for (side, tag, expected) in [
+            (Side::Legacy, "a", Change::Same),
+            (Side::Legacy, "b", Change::Written),
+            (Side::Served, "b", Change::Same),
+            (Side::Served, "a", Change::Written),
+        ] {
+            let now = entry(MD5, 5, Some(tag));
+            assert_eq!(
+                change(side, Some(&lost), Some(&now), true),
+                expected,
+                "{side:?} {tag}"
+            );
+        }
     }
 
     #[test]

@@ -106,7 +106,7 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
             deletes: Deletes::Apply,
         },
         keeps_times: session.ends.target.traits().keeps_last_modified,
-        depth: Depth::Listings,
+        depth: Depth::Metadata,
         dry_run: false,
         report: None,
         deadline: None,

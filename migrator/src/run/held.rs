@@ -127,7 +127,13 @@ pub(super) async fn until_done(
     let mut total: Option<Found> = None;
     for _ in 0..ROUNDS {
         phase(&*ends.progress, step, None, None);
-        let mut found = reconcile(ends, task).await?;
+        // Over all rounds together.
+        let deleted = total.as_ref().map_or(0, |total| total.deleted);
+        let round = Task {
+            max_delete: task.max_delete.map(|most| most.saturating_sub(deleted)),
+            ..task.clone()
+        };
+        let mut found = reconcile(ends, &round).await?;
         record(&found)?;
         if let Some(earlier) = &total {
             found.add(earlier);

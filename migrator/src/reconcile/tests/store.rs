@@ -14,7 +14,7 @@ use filestore_store::Space;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
-use crate::source::{Bucket, Entry, Listed, Listing, Object, Source, Tally};
+use crate::source::{Bucket, Entry, Left, Listed, Listing, Object, Reason, Source, Tally};
 use crate::target::{Expect, Target, Traits};
 use crate::{Error, Kind, Result};
 
@@ -55,6 +55,17 @@ pub(super) struct Intruder {
     pub(super) body: Option<String>,
 }
 
+/// What a store does that it should not.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Quirks {
+    /// Gone after the first listing.
+    pub(super) short_lived: Option<String>,
+    /// Not listed, and refused to whoever asks for it.
+    pub(super) refused: Option<String>,
+    /// Listed as damaged.
+    pub(super) told: Option<String>,
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     objects: BTreeMap<String, (String, SystemTime)>,
@@ -63,6 +74,10 @@ struct Inner {
     requests: u32,
     blow: Blow,
     intrusions: u32,
+    /// Versions that a client replaced or deleted here.
+    taken: BTreeSet<(String, String)>,
+    listings: u32,
+    quirks: Quirks,
     dead: CancellationToken,
 }
 
@@ -86,6 +101,12 @@ impl Inner {
         modified
     }
 
+    fn take(&mut self, key: &str) {
+        if let Some((body, _)) = self.objects.get(key) {
+            self.taken.insert((key.to_owned(), body.clone()));
+        }
+    }
+
     /// Before a request of the process.
     fn request(&mut self) -> Result<()> {
         self.requests += 1;
@@ -93,6 +114,7 @@ impl Inner {
         let due = self.blow.intruder.take_if(|one| one.after < requests);
         if let Some(Intruder { key, body, .. }) = due {
             self.intrusions += 1;
+            self.take(&key);
             match body {
                 Some(body) => drop(self.put(&key, &body, None)),
                 None => drop(self.objects.remove(&key)),
@@ -135,8 +157,38 @@ impl Store {
         self.held().put(key, body, modified)
     }
 
-    pub(super) fn remove(&self, key: &str) {
-        self.held().objects.remove(key);
+    /// A client writes.
+    pub(super) fn client_puts(&self, key: &str, body: &str) {
+        let mut inner = self.held();
+        inner.take(key);
+        inner.put(key, body, None);
+    }
+
+    /// A client deletes.
+    pub(super) fn client_deletes(&self, key: &str) {
+        let mut inner = self.held();
+        inner.take(key);
+        inner.objects.remove(key);
+    }
+
+    /// What clients replaced and deleted.
+    pub(super) fn taken(&self) -> BTreeSet<(String, String)> {
+        self.held().taken.clone()
+    }
+
+    pub(super) fn has(&self, quirks: Quirks) {
+        let mut inner = self.held();
+        inner.listings = 0;
+        inner.quirks = quirks;
+    }
+
+    fn refuses(&self, key: &ObjectKey) -> Result<()> {
+        let inner = self.held();
+        if inner.quirks.refused.as_deref() == Some(key.as_str()) {
+            let problem = "access denied";
+            return Err(Error::new(Kind::Unsupported, "head", key.as_str(), problem));
+        }
+        Ok(())
     }
 
     pub(super) fn map(&self) -> BTreeMap<String, String> {
@@ -171,10 +223,24 @@ impl Store {
     }
 
     fn list(&self) -> Listing {
-        let items: Vec<_> = self
-            .entries()
+        let quirks = {
+            let mut inner = self.held();
+            inner.listings += 1;
+            if let (Some(key), 2) = (inner.quirks.short_lived.clone(), inner.listings) {
+                inner.objects.remove(&key);
+            }
+            inner.quirks.clone()
+        };
+        let told = quirks.told.map(|key| {
+            let name = format!("{}/{key}", bucket());
+            Listed::Left(Left::new(Reason::Damaged, name, 1))
+        });
+        let objects = self.entries().into_iter();
+        let objects = objects.filter(|entry| quirks.refused.as_deref() != Some(entry.key.as_str()));
+        let items: Vec<_> = told
             .into_iter()
-            .map(|entry| Ok(Listed::Object(entry)))
+            .chain(objects.map(Listed::Object))
+            .map(Ok)
             .collect();
         stream::iter(items).boxed()
     }
@@ -234,6 +300,7 @@ impl Source for Store {
         self.open(&entry.key)
     }
     async fn head(&self, _bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
+        self.refuses(key)?;
         Ok(self.entry(key))
     }
 }
@@ -262,6 +329,7 @@ impl Target for Store {
     }
     async fn head(&self, _bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
         self.held().request()?;
+        self.refuses(key)?;
         Ok(self.entry(key))
     }
     async fn put(
