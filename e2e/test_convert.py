@@ -1,10 +1,17 @@
 """`filestore volume convert` and `import-sidecar`: every object, header, tag and upload is the same before and after."""
 
+import json
+import random
+import subprocess
+import time
+
 import pytest
 
 from harness.cli import filestore
 from harness.s3 import boto, keys, listing, snapshot
+from harness.servers import binary, clean_environment
 from test_interchange import as_both_see_it, fill, parts_and_sums
+from test_kill import soak
 
 ODD = ("w/folder/child/below", "w//double", "w/" + "k" * 300, "/lead", "w/deep/er")
 OTHER = {"xattr": "sidecar", "sidecar": "xattr"}
@@ -68,6 +75,51 @@ def test_there_and_back(fleet, first):
     for key in keys(client, "shared"):
         client.delete_object(Bucket="shared", Key=key)
     client.delete_bucket(Bucket="shared")
+
+
+def test_killed_at_any_moment(fleet, request):
+    """SIGKILL while the program converts, to and fro: a gateway always serves everything, and a conversion that is run again ends."""
+    gateway = fleet.gateway(None)
+    volume, client = gateway.directory, boto(gateway)
+    client.create_bucket(Bucket="shared")
+    client.put_bucket_tagging(Bucket="shared", Tagging={"TagSet": [{"Key": "site", "Value": "one"}]})
+    fill(client, "shared", "w/")
+    for number in range(60):
+        client.put_object(Bucket="shared", Key=f"w/{number}", Body=b"x", Metadata={"number": str(number)}, Tagging="o=1")
+    for key in ODD:
+        client.put_object(Bucket="shared", Key=key, Body=key.encode(), Metadata={"odd": "yes"})
+    upload, _ = begin_upload(client)
+    before = told_of(client, upload)
+    gateway.stop()
+
+    def mode() -> str:
+        return json.loads((volume / ".filestore/volume.json").read_text())["metadata"]
+
+    def command() -> list[str]:
+        return [binary(), "volume", "convert", str(volume), "--to", OTHER[mode()]]
+
+    started = time.monotonic()
+    subprocess.run(command(), env=clean_environment(), stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=True)
+    whole = time.monotonic() - started
+    times, seed = soak(request)
+    choose = random.Random(request.node.name + seed)
+    killed = 0
+    for _ in range(2 * times):
+        for _ in range(8):
+            process = subprocess.Popen(command(), env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+            time.sleep(choose.uniform(0, whole))
+            process.kill()
+            killed += process.wait() < 0
+        gateway.start()
+        assert told_of(client, upload) == before
+        gateway.stop()
+    assert killed > 0
+    for goal in (OTHER[mode()], mode()):
+        done = filestore("volume", "convert", str(volume), "--to", goal)
+        assert done.returncode == 0 and mode() == goal, done
+        gateway.start()
+        assert told_of(client, upload) == before
+        gateway.stop()
 
 
 @pytest.mark.parametrize("mode", ["xattr", "sidecar"])
