@@ -389,12 +389,12 @@ def play(client, chance: random.Random, count: int) -> None:
         if chance.random() < 0.3:
             extra["Tagging"] = f"n={n}"
         size = max(0, chance.choice(EDGES) + chance.randint(-2, 2))
-        body = pattern(size, f"o{n}") if chance.random() < 0.5 else chance.randbytes(size)
+        body = large(3 * MIB)[13 * n:][:size] if chance.random() < 0.5 else chance.randbytes(size)
         match chance.choice(("put", "put", "put", "put", "put", "parts", "copy", "delete")):
             case "put":
                 client.put_object(Bucket=bucket, Key=key, Body=body, **extra)
             case "parts":
-                put_multipart(client, bucket, key, body * 3 if chance.random() < 0.3 else pattern(PART, f"p{n}") + body, PART, **extra)
+                put_multipart(client, bucket, key, body * 3 if chance.random() < 0.3 else large(PART + MIB)[13 * n:][:PART] + body, PART, **extra)
             case "copy":
                 there = keys(client, bucket)
                 if there:
