@@ -131,10 +131,6 @@ pub fn require_source(expected: &SourceIdentity, found: &SourceIdentity) -> Resu
     if same_source(expected, found) {
         return Ok(());
     }
-    let describe = |identity: &SourceIdentity| {
-        let id = identity.deployment_id.as_deref().unwrap_or("unknown");
-        format!("{} (deployment {id})", identity.location)
-    };
     let problem = format!("is not the store that was migrated, {}", describe(expected));
     Err(
         Error::new(Kind::Refused, "compare", describe(found), problem).with_cure(
@@ -143,12 +139,19 @@ pub fn require_source(expected: &SourceIdentity, found: &SourceIdentity) -> Resu
     )
 }
 
-/// Whether the marker's source is this one: by deployment id where both have one, else by kind
-/// and place.
+/// Address and deployment of a store, for people.
+pub(crate) fn describe(identity: &SourceIdentity) -> String {
+    let id = identity.deployment_id.as_deref().unwrap_or("unknown");
+    format!("{} (deployment {id})", identity.location)
+}
+
+/// Whether the marker's source is this one: by deployment id where the marker has one, else by kind
+/// and place. A store that hides its id is not taken for the known one: behind the same address
+/// may be a fresh one, in which everything that was carried is missing.
 pub fn same_source(marker: &SourceIdentity, now: &SourceIdentity) -> bool {
     match (&marker.deployment_id, &now.deployment_id) {
-        (Some(one), Some(other)) => one == other,
-        _ => marker.kind == now.kind && marker.location == now.location,
+        (Some(one), now) => Some(one) == now.as_ref(),
+        (None, _) => marker.kind == now.kind && marker.location == now.location,
     }
 }
 
@@ -177,12 +180,17 @@ mod tests {
             &online,
             &identity("s3", Some("d2"), "http://ryax-minio:9000")
         ));
-        assert!(same_source(
-            &online,
-            &identity("s3", None, "http://ryax-minio:9000")
-        ));
+        // May be a fresh store behind the old address.
+        let hidden = identity("s3", None, "http://ryax-minio:9000");
+        assert!(!same_source(&online, &hidden));
+        let refused = require_source(&online, &hidden).unwrap_err();
+        assert_eq!(refused.kind, Kind::Refused);
+        assert!(refused.cure.unwrap().contains("root credentials"));
+        // Never known by more than its address.
+        assert!(same_source(&hidden, &hidden));
+        assert!(same_source(&hidden, &online));
         assert!(!same_source(
-            &online,
+            &hidden,
             &identity("s3", None, "http://other:9000")
         ));
     }

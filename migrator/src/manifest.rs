@@ -186,6 +186,8 @@ impl CarriedDigest {
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
+    /// No other process writes to it, whatever it believes to hold.
+    new: PathBuf,
     out: GzEncoder<BufWriter<File>>,
     digest: CarriedDigest,
     counts: Counts,
@@ -197,9 +199,14 @@ impl Writer {
     /// # Errors
     /// [`Kind::Other`], [`Kind::NoSpace`].
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(temporary(path)).map_err(|e| failed("create", path, &e))?;
+        remove_leftovers(path);
+        let mut new = path.as_os_str().to_owned();
+        new.push(format!(".{}.new", uuid::Uuid::new_v4()));
+        let new = PathBuf::from(new);
+        let file = File::create_new(&new).map_err(|e| failed("create", path, &e))?;
         Ok(Self {
             path: path.to_owned(),
+            new,
             out: GzEncoder::new(BufWriter::new(file), Compression::fast()),
             digest: CarriedDigest::default(),
             counts: Counts::default(),
@@ -234,7 +241,7 @@ impl Writer {
         let file = self.out.finish().map_err(|e| failed("write", &path, &e))?;
         let file = file.into_inner().map_err(|e| failed("write", &path, &e))?;
         file.sync_all().map_err(|e| failed("flush", &path, &e))?;
-        std::fs::rename(temporary(&path), &path).map_err(|e| failed("rename", &path, &e))?;
+        std::fs::rename(&self.new, &path).map_err(|e| failed("rename", &path, &e))?;
         sync_parent(&path)?;
         Ok((self.digest.finish(), self.counts))
     }
@@ -243,7 +250,23 @@ impl Writer {
 impl Writer {
     /// Leaves the manifest that was there.
     pub fn discard(self) {
-        drop(std::fs::remove_file(temporary(&self.path)));
+        drop(std::fs::remove_file(&self.new));
+    }
+}
+
+/// What killed runs left of this manifest. One that is written nevertheless (without locks two
+/// programs may) then fails to get its name, and the finished one stays.
+fn remove_leftovers(path: &Path) {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return;
+    };
+    let begin = format!("{}.", name.to_string_lossy());
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let file = file.to_string_lossy();
+        if file.starts_with(&begin) && file.ends_with(".new") {
+            drop(std::fs::remove_file(entry.path()));
+        }
     }
 }
 

@@ -247,7 +247,7 @@ pub async fn run(
         (Some(from), Stage::Again(marker)) => {
             deadline::keep(options.deadline, cancel, async |cancel| {
                 let patience = patience(options, &progress, &cancel);
-                again::run(options, from, marker.clone(), &patience).await
+                again::run(options, from, &marker.source, &patience).await
             })
             .await
         }
@@ -300,13 +300,20 @@ pub async fn run_from(
             )
             .await
         }
-        Stage::Again(marker) => again::from(options, source, marker.clone(), &patience).await,
+        Stage::Again(_) => again::from(options, source, &patience).await,
         Stage::Before => before::from(options, source, &patience).await,
     }
 }
 
 fn marker(options: &RunOptions) -> Result<Option<Marker>> {
     state_of(options).map_or(Ok(None), |state| state.marker())
+}
+
+/// Another program changed the marker between two looks at it.
+fn moved_on(options: &RunOptions) -> Error {
+    let target = options.to.location.to_string();
+    let problem = "its migration was moved on by another program meanwhile";
+    Error::new(Kind::Refused, "migrate to", target, problem).with_cure("run this again")
 }
 
 /// What a run on this target is about.

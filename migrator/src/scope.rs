@@ -149,6 +149,14 @@ impl Scope {
             && self.window.covers(&other.window)
     }
 
+    /// Whether this provably selects every object of the source that `other` selects, whatever
+    /// their buckets are called on the target.
+    pub fn selects_all_of(&self, other: &Self) -> bool {
+        self.buckets.selects_all_of(&other.buckets)
+            && self.keys.covers(&other.keys)
+            && self.window.covers(&other.window)
+    }
+
     /// The scope that a migration has from now on, which was begun with `recorded`. A pass that
     /// deletes nothing may look at a part of it; any other must hold all that was copied before,
     /// or the marker would vouch for objects that nobody compared.

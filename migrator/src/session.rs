@@ -2,6 +2,7 @@
 
 mod look;
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -37,6 +38,8 @@ pub(crate) struct Session<'a> {
     pub(crate) marker: Option<Marker>,
     /// What of both sides is shown to the engine.
     pub(crate) view: Arc<View>,
+    /// The right to change the state.
+    pub(crate) lock: Option<File>,
     /// Both sides as they are.
     whole: (Arc<dyn Source>, Arc<dyn Target>),
     /// What the last look at both sides found, if they were equal then, or made so.
@@ -70,9 +73,19 @@ pub(crate) fn state_of(options: &RunOptions) -> Option<State> {
     directory.map(State::new)
 }
 
-/// Which objects are looked at: what is asked for, until the target was handed over; then what was
-/// migrated, or with `part` a part of it.
-fn scope(options: &RunOptions, marker: Option<&Marker>, part: bool) -> Result<Scope> {
+/// How much of what was migrated is looked at when the target was handed over.
+#[derive(Debug, Clone, Copy)]
+enum Extent {
+    /// What is asked for, which may be a part of it.
+    Asked,
+    /// All of it; to ask for less is an error.
+    All,
+    /// All of it, whatever is asked for.
+    Migrated,
+}
+
+/// Which objects are looked at: what is asked for, until the target was handed over.
+fn scope(options: &RunOptions, marker: Option<&Marker>, extent: Extent) -> Result<Scope> {
     let location = options.from.as_ref().map(|from| &from.location);
     let asked = options
         .scope
@@ -86,10 +99,19 @@ fn scope(options: &RunOptions, marker: Option<&Marker>, part: bool) -> Result<Sc
         return Ok(asked);
     };
     let migrated = Scope::recorded(marker.scope.as_ref())?;
-    if !part || asked.covers(&migrated) {
-        return Ok(migrated);
+    match extent {
+        Extent::Asked if !asked.covers(&migrated) => {
+            asked.continued(&migrated, false).map(|_| asked)
+        }
+        Extent::All if !asked.selects_all_of(&migrated) => {
+            let problem = format!("leaves out some of what was migrated, {migrated}");
+            Err(
+                Error::new(Kind::Usage, "compare", asked.to_string(), problem)
+                    .with_cure("name no bucket; what was migrated is known"),
+            )
+        }
+        _ => Ok(migrated),
     }
-    asked.continued(&migrated, false).map(|_| asked)
 }
 
 /// Announces a step.
@@ -114,10 +136,30 @@ impl<'a> Session<'a> {
         write: bool,
         patience: &Patience,
     ) -> Result<Self> {
+        Self::opened(options, source, write, patience, Extent::Asked).await
+    }
+
+    /// The same, of all that was migrated.
+    pub(crate) async fn open_migrated(
+        options: &'a RunOptions,
+        source: Arc<dyn Source>,
+        write: bool,
+        patience: &Patience,
+    ) -> Result<Self> {
+        Self::opened(options, source, write, patience, Extent::All).await
+    }
+
+    async fn opened(
+        options: &'a RunOptions,
+        source: Arc<dyn Source>,
+        write: bool,
+        patience: &Patience,
+        extent: Extent,
+    ) -> Result<Self> {
         let identity = source.identity().await?;
         let state = state_of(options);
         let marker = state.as_ref().map(State::marker).transpose()?.flatten();
-        let scope = scope(options, marker.as_ref(), true)?;
+        let scope = scope(options, marker.as_ref(), extent)?;
         let purpose = match (write, options.shard) {
             (false, _) => Use::Look,
             (true, None) => Use::Write,
@@ -139,7 +181,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self> {
         let state = state_of(options);
         let marker = state.as_ref().map(State::marker).transpose()?.flatten();
-        let scope = scope(options, marker.as_ref(), false)?;
+        let scope = scope(options, marker.as_ref(), Extent::Migrated)?;
         Self::seen(options, source, target, identity, patience, scope)
     }
 
@@ -177,6 +219,7 @@ impl<'a> Session<'a> {
             identity,
             marker,
             view,
+            lock: None,
             whole,
             equal: look::Equal::default(),
         })
@@ -192,9 +235,10 @@ impl<'a> Session<'a> {
         self.ends.target = ScopedTarget::wrap(target.clone(), &self.view, create);
     }
 
-    /// Of a shard: the right to begin, when the others are done with it.
+    /// The state; of a shard also the right to begin, when the others are done with it.
     async fn turn(&mut self) -> Result<Option<Turn>> {
         if self.options.shard.is_none() {
+            self.hold()?;
             return Ok(None);
         }
         let Some(state) = &self.state else {
@@ -204,7 +248,7 @@ impl<'a> Session<'a> {
                 .with_cure("give them one directory that all of them see with --state-dir"));
         };
         let turn = Turn::wait(state, &self.ends).await?;
-        self.marker = state.marker()?;
+        self.hold()?;
         Ok(Some(turn))
     }
 
@@ -230,6 +274,15 @@ impl<'a> Session<'a> {
         let target = self.ends.target.clone();
         drop(self);
         target.close().await;
+    }
+
+    /// Takes the right to change the state and reads the marker again, which was not ours before.
+    pub(crate) fn hold(&mut self) -> Result<()> {
+        if let (None, Some(state)) = (&self.lock, &self.state) {
+            self.lock = Some(state.lock("migrate to", self.options.shard.is_some())?);
+            self.marker = state.marker()?;
+        }
+        Ok(())
     }
 
     fn refuse(&self, message: impl Into<Box<str>>) -> Error {
@@ -272,11 +325,13 @@ impl<'a> Session<'a> {
             if !guard::same_source(&marker.source, &self.identity) {
                 let message = format!(
                     "holds an unfinished migration from {}, not from {}",
-                    marker.source.location, self.identity.location
+                    guard::describe(&marker.source),
+                    guard::describe(&self.identity)
                 );
-                return Err(self
-                    .refuse(message)
-                    .with_cure("finish it, or use another volume"));
+                return Err(self.refuse(message).with_cure(
+                    "finish it, or use another volume; a MinIO shows its deployment to its root \
+                     credentials only",
+                ));
             }
             let begun = Scope::recorded(marker.scope.as_ref())?;
             recorded = Some((asked.continued(&begun, pass == Pass::Final)?, begun));

@@ -11,6 +11,8 @@ use filestore_common::marker::{
     Counts, MARKER_FILE, MARKER_VERSION, Marker, MarkerState, SourceIdentity,
 };
 use filestore_common::{BucketName, ObjectKey};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::{MANIFEST_FILE, sync_parent, temporary};
@@ -189,6 +191,43 @@ impl State {
         marker.updated_at = rfc3339(SystemTime::now());
         marker.holder = holder();
         replace(&self.directory.join(MARKER_FILE), marker)
+    }
+
+    /// The right to change this state, until the file is dropped: two programs at once would lose
+    /// each other's manifest. Workers of one migration hold it together.
+    ///
+    /// # Errors
+    /// [`Kind::Refused`] at once when another program has it.
+    pub(crate) fn lock(&self, operation: &'static str, among_workers: bool) -> Result<File> {
+        let path = self.directory.join("reconcile.lock");
+        let refuse = |problem: &str| {
+            Error::new(
+                Kind::Refused,
+                operation,
+                path.display().to_string(),
+                problem,
+            )
+        };
+        std::fs::create_dir_all(&self.directory).map_err(|error| refuse(&error.to_string()))?;
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|error| refuse(&error.to_string()))?;
+        let mode = if among_workers {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        match flock(&file, mode) {
+            // Where there are no locks, files are still replaced as a whole.
+            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(file),
+            Err(Errno::WOULDBLOCK) => {
+                let problem = "another migration, merge or reverse is at work on this state";
+                Err(refuse(problem).with_cure("wait for its end"))
+            }
+            Err(error) => Err(refuse(&error.to_string())),
+        }
     }
 
     /// Directory of a run.

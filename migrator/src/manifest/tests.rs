@@ -100,3 +100,28 @@ fn a_truncated_manifest_is_damaged_and_not_shorter() {
     };
     assert_eq!(end.unwrap_err().kind, Kind::Damaged);
 }
+
+#[test]
+fn two_writers_of_one_manifest_do_not_mix() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(MANIFEST_FILE);
+    std::fs::write(directory.path().join("manifest.jsonl.gz.new"), "killed").unwrap();
+    let mut first = Writer::create(&path).unwrap();
+    first.add(&line("bkt", "a", "first", 1)).unwrap();
+    let mut second = Writer::create(&path).unwrap();
+    second.add(&line("bkt", "b", "second", 2)).unwrap();
+    second.finish().unwrap();
+
+    // Goes on writing, and must not reach what has the name by now.
+    for key in 0..10_000 {
+        first
+            .add(&line("bkt", &format!("c{key}"), "first", 1))
+            .unwrap();
+    }
+    assert!(first.finish().is_err());
+
+    let mut reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.line().unwrap(), Some(line("bkt", "b", "second", 2)));
+    assert_eq!(reader.line().unwrap(), None);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}

@@ -8,11 +8,11 @@ use filestore_common::marker::{Marker, SourceIdentity};
 use filestore_common::{BucketName, ObjectKey};
 use futures::StreamExt;
 
-use super::{Ending, Outcome, before, held};
+use super::{Ending, Outcome, Stage, before, held};
 use crate::connect::{self, Use};
 use crate::reconcile::{DIVERGENCE_FILE, Deletes, Depth, Found, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
-use crate::session::{Session, phase};
+use crate::session::{Session, phase, state_of};
 use crate::source::{Bucket, Entry, Listing, Object, Source, Tally};
 use crate::{Error, ExitCode, Kind, Phase, Result, RunOptions, guard};
 
@@ -66,9 +66,23 @@ where
         Ok(Err(error)) => return not(marker, error.to_string()),
         Err(_) => return not(marker, "it did not answer in time".into()),
     };
+    let lock = state_of(options).map(|state| state.lock("compare", false));
+    let lock = match lock.transpose() {
+        Ok(lock) => lock,
+        Err(error) => return not(marker, error.to_string()),
+    };
+    // Read again: whoever held it may have moved the marker on.
+    let marker = still_handed_over(options)?;
     // Not under the time limit: an abandoned attempt would keep the volume from the gateway.
-    let target = connect::target(&options.to, &options.owner, Use::Write, &patience).await?;
+    let target = connect::target(&options.to, &options.owner, Use::Write, &patience).await;
+    let target = match target {
+        Ok(target) => target,
+        // In use (changes are taken back from it, say) or not usable: that the gateway finds out.
+        Err(error) if error.kind == Kind::Refused => return not(marker, error.to_string()),
+        Err(error) => return Err(error),
+    };
     let mut session = Session::with_ends(options, source, target, identity, &patience)?;
+    session.lock = lock;
     if marker.source.kind == "none" && session.target_is_empty().await? {
         // Started empty, still empty, and the legacy store is there after all.
         session.marker = None;
@@ -97,6 +111,15 @@ where
     };
     session.close().await;
     outcome
+}
+
+/// The marker as it is now, of a target that belongs to its clients.
+fn still_handed_over(options: &RunOptions) -> Result<Marker> {
+    let marker = super::marker(options)?;
+    match super::stage(options, marker.as_ref())? {
+        Stage::After(marker) => Ok(marker.clone()),
+        Stage::Before | Stage::Again(_) => Err(super::moved_on(options)),
+    }
 }
 
 async fn compare(

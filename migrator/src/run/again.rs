@@ -5,16 +5,16 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use filestore_common::marker::{Marker, MarkerState};
+use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
 
-use super::held::{lock, record, until_done};
+use super::held::{record, until_done};
 use super::text::reconciled;
-use super::{Ending, Outcome, within};
+use super::{Ending, Outcome, Stage, moved_on, stage, within};
 use crate::connect::{self, Presence};
 use crate::plan::loss_names;
 use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task};
 use crate::s3::Patience;
-use crate::session::{Session, phase};
+use crate::session::{Session, phase, state_of};
 use crate::source::{Source, Tally};
 use crate::state::{State, new_marker, rfc3339};
 use crate::{Endpoint, Error, ExitCode, Kind, Phase, Result, RunOptions, guard, manifest};
@@ -23,17 +23,17 @@ use crate::{Endpoint, Error, ExitCode, Kind, Phase, Result, RunOptions, guard, m
 pub(super) async fn run(
     options: &RunOptions,
     from: &Endpoint,
-    marker: Marker,
+    expected: &SourceIdentity,
     patience: &Patience,
 ) -> Result<Outcome> {
     phase(&*patience.progress, Phase::Connect, None, None);
     let (absent_after, patient) = (options.absent_after, options.wait_for_credentials);
     match connect::wait_for_source(from, patience, absent_after, patient).await? {
-        Presence::Present(source) => self::from(options, source, marker, patience).await,
+        Presence::Present(source) => self::from(options, source, patience).await,
         Presence::Absent(why) => {
             let problem = format!("the store to take over again does not exist ({why})");
             Err(
-                Error::new(Kind::Absent, "open", marker.source.location, problem)
+                Error::new(Kind::Absent, "open", expected.location.clone(), problem)
                     .with_cure("bring it back, or mount its volume"),
             )
         }
@@ -44,29 +44,34 @@ pub(super) async fn run(
 pub(super) async fn from(
     options: &RunOptions,
     source: Arc<dyn Source>,
-    marker: Marker,
     patience: &Patience,
 ) -> Result<Outcome> {
-    let session = Session::open(options, source, true, patience).await?;
+    let Some(state) = state_of(options) else {
+        let target = options.to.location.to_string();
+        return Err(
+            Error::new(Kind::Usage, "migrate to", target, "has no state")
+                .with_cure("give the directory of marker and manifest with --state-dir"),
+        );
+    };
+    // First, so that the marker and what follows from it stay as they are read.
+    let lock = state.lock("migrate to", false)?;
+    let marker = state.marker()?;
+    let Stage::Again(marker) = stage(options, marker.as_ref())? else {
+        return Err(moved_on(options));
+    };
+    let mut session = Session::open_migrated(options, source, true, patience).await?;
+    session.lock = Some(lock);
     within(session, async |session| {
         guard::require_source(&marker.source, &session.identity)?;
         guard::prove_different(&session.ends, &options.to.location).await?;
-        let Some(state) = session.state.clone() else {
-            let target = options.to.location.to_string();
-            return Err(
-                Error::new(Kind::Usage, "migrate to", target, "has no state")
-                    .with_cure("give the directory of marker and manifest with --state-dir"),
-            );
-        };
-        let _lock = lock(&state, "migrate to")?;
         let over = matches!(
             marker.state,
             MarkerState::RollingBack | MarkerState::RolledBack
         );
         let marker = if over {
-            begin(session, &state, &marker)?
+            begin(session, &state, marker)?
         } else {
-            marker
+            marker.clone()
         };
         take_over(session, &state, marker).await
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use filestore_common::marker::{Marker, SourceIdentity};
 
-use super::{Ending, Outcome, after, within};
+use super::{Ending, Outcome, after, moved_on, within};
 use crate::connect::{self, Presence, Use};
 use crate::pass::Report;
 use crate::plan::loss_names;
@@ -80,6 +80,10 @@ async fn absent(
                 format!("holds objects, but its source does not exist ({why})"),
             )
             .with_cure("remove the source from the configuration if these are all objects"));
+        }
+        session.hold()?;
+        if session.marker.is_some() {
+            return Err(moved_on(options));
         }
         session.marker = Some(new_marker(&session.run_id(), identity));
         let nothing = Findings {

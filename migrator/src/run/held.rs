@@ -44,6 +44,19 @@ pub(super) fn state_beside(served: &Endpoint, given: Option<&std::path::PathBuf>
 /// # Errors
 /// [`Kind::Refused`] when none was, or when there is nothing to compare with.
 pub(super) fn hold(state: State, what: &'static str) -> Result<Held> {
+    served(&state, what)?;
+    let lock = state.lock(what, false)?;
+    // Read again: whoever held it may have moved the marker on.
+    let marker = served(&state, what)?;
+    Ok(Held {
+        state,
+        marker,
+        _lock: lock,
+    })
+}
+
+/// The marker of a store that was handed over.
+fn served(state: &State, what: &'static str) -> Result<Marker> {
     let place = state.directory().display().to_string();
     let refuse = |problem: &str| Error::new(Kind::Refused, what, place.clone(), problem);
     let marker = state
@@ -58,37 +71,12 @@ pub(super) fn hold(state: State, what: &'static str) -> Result<Held> {
     }
     match marker.source.kind.as_str() {
         "adopted" => {
-            return Err(refuse(
-                "was migrated by an earlier chart, which left no manifest to compare with",
-            ));
+            let problem =
+                "was migrated by an earlier chart, which left no manifest to compare with";
+            Err(refuse(problem))
         }
-        "none" => return Err(refuse("there was no legacy store")),
-        _ => {}
-    }
-    let lock = lock(&state, what)?;
-    Ok(Held {
-        state,
-        marker,
-        _lock: lock,
-    })
-}
-
-/// Two programs on one state would lose each other's manifest.
-pub(super) fn lock(state: &State, what: &'static str) -> Result<File> {
-    let path = state.directory().join("reconcile.lock");
-    let failed =
-        |problem: String| Error::new(Kind::Refused, what, path.display().to_string(), problem);
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .map_err(|error| failed(error.to_string()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            Err(failed("another merge or reverse is at work".into()))
-        }
-        Err(std::fs::TryLockError::Error(error)) => Err(failed(error.to_string())),
+        "none" => Err(refuse("there was no legacy store")),
+        _ => Ok(marker),
     }
 }
 

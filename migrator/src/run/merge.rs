@@ -82,7 +82,7 @@ async fn merge_held(
     cancel: CancellationToken,
 ) -> Result<Outcome> {
     let patience = patience(options, &progress, &cancel);
-    let session = Session::open(options, source, !how.dry_run, &patience).await?;
+    let session = Session::open_migrated(options, source, !how.dry_run, &patience).await?;
     within(session, async |session| {
         guard::require_source(&held.marker.source, &session.identity)?;
         if !how.dry_run {

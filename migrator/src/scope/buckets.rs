@@ -146,6 +146,19 @@ impl Buckets {
         matches!(self, Self::AllBut(excluded) if excluded.is_empty())
     }
 
+    /// Whether this provably selects every bucket that `other` selects, under whatever names.
+    pub fn selects_all_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::AllBut(excluded), Self::Only(chosen)) => {
+                chosen.keys().all(|old| !excluded.contains(old.as_str()))
+            }
+            (Self::Only(ours), Self::Only(theirs)) => {
+                theirs.keys().all(|old| ours.contains_key(old))
+            }
+            _ => self.covers(other),
+        }
+    }
+
     /// Whether this provably selects every bucket that `other` selects, under the same names.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
@@ -259,6 +272,20 @@ mod tests {
         ] {
             let error = with(buckets, from, to).unwrap_err();
             assert_eq!(error.kind, Kind::Usage, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn a_selection_of_the_same_buckets_is_known_under_other_names() {
+        for (ours, theirs, all) in [
+            (buckets(&[], &[]), buckets(&["abc=def"], &[]), true),
+            (buckets(&["abc"], &[]), buckets(&["abc=def"], &[]), true),
+            (buckets(&[], &["abc"]), buckets(&["abc=def"], &[]), false),
+            (buckets(&["abc"], &[]), buckets(&[], &[]), false),
+            (buckets(&["def"], &[]), buckets(&["abc=def"], &[]), false),
+        ] {
+            let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+            assert_eq!(ours.selects_all_of(&theirs), all, "{ours:?} {theirs:?}");
         }
     }
 

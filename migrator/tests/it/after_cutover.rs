@@ -3,7 +3,11 @@
 
 use std::time::Duration;
 
-use filestore_migrator::{Ending, ExitCode};
+use filestore_migrator::progress::Silent;
+use filestore_migrator::reconcile::Deletes;
+use filestore_migrator::run::MergeOptions;
+use filestore_migrator::{Ending, ExitCode, Kind, run as engine};
+use tokio_util::sync::CancellationToken;
 
 use crate::fixture::Target;
 use crate::memory::{MemorySource, Trouble};
@@ -196,5 +200,62 @@ async fn another_source_after_cutover_is_left_alone() {
         (outcome.exit, outcome.ending),
         (ExitCode::Ok, Ending::NotRechecked)
     );
+    assert_eq!(target.held().len(), 1);
+}
+
+#[tokio::test]
+async fn what_holds_the_migration_or_the_volume_is_no_reason_not_to_serve() {
+    let (source, target) = (MemorySource::new(), Target::new());
+    source.put("abc", "a", b"a", 1);
+    target.run(&source).await.unwrap();
+    source.put("abc", "b", b"b", 1);
+    let not_compared = (ExitCode::Ok, Ending::NotRechecked);
+
+    // As a merge or a way back holds it.
+    let path = target.directory.path().join(".filestore/reconcile.lock");
+    let held = std::fs::File::options().append(true).open(path).unwrap();
+    held.lock().unwrap();
+    let outcome = target.run(&source).await.unwrap();
+    assert_eq!((outcome.exit, outcome.ending), not_compared);
+    assert!(outcome.summary.contains("at work"), "{}", outcome.summary);
+    drop(held);
+
+    let serving = target.store();
+    let outcome = target.run(&source).await.unwrap();
+    assert_eq!((outcome.exit, outcome.ending), not_compared);
+    assert!(outcome.summary.contains("in use"), "{}", outcome.summary);
+    drop(serving);
+
+    let outcome = target.run(&source).await.unwrap();
+    assert_eq!(outcome.ending, Ending::Rechecked);
+    assert_eq!(target.held().len(), 2);
+}
+
+#[tokio::test]
+async fn a_store_that_hides_its_deployment_deletes_nothing() {
+    let (source, target) = (MemorySource::new(), Target::new());
+    source.put("abc", "a", b"a", 1);
+    source.put("abc", "b", b"b", 1);
+    target.run(&source).await.unwrap();
+    let fresh = std::sync::Arc::new(MemorySource::default());
+    fresh.put("abc", "b", b"b", 1);
+    let how = MergeOptions {
+        deletes: Deletes::Apply,
+        dry_run: false,
+        report: None,
+    };
+    let merge = async |source: &std::sync::Arc<MemorySource>| {
+        let (silent, cancel) = (std::sync::Arc::new(Silent), CancellationToken::new());
+        engine::merge_from(source.clone(), &target.options, &how, silent, cancel).await
+    };
+
+    let error = merge(&fresh).await.unwrap_err();
+
+    assert_eq!(error.kind, Kind::Refused);
+    assert!(error.cure.unwrap().contains("root credentials"));
+    assert_eq!(target.held().len(), 2);
+    // The known one may.
+    source.delete("abc", "a");
+    merge(&source).await.unwrap();
     assert_eq!(target.held().len(), 1);
 }

@@ -51,6 +51,7 @@ pub(crate) struct MemorySource {
     pub(crate) looked: AtomicU64,
     /// A volume that is the same store behind another name.
     pub(crate) same_as: Mutex<Option<PathBuf>>,
+    /// Empty = it does not show it.
     pub(crate) deployment: String,
 }
 
@@ -164,7 +165,7 @@ impl Source for MemorySource {
         let buckets = self.buckets.lock().unwrap();
         Ok(SourceIdentity {
             kind: "memory".into(),
-            deployment_id: Some(self.deployment.clone()),
+            deployment_id: Some(self.deployment.clone()).filter(|id| !id.is_empty()),
             location: "memory".into(),
             buckets: buckets.keys().map(ToString::to_string).collect(),
         })

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use filestore_common::marker::MarkerScope;
 use filestore_migrator::progress::Silent;
+use filestore_migrator::reconcile::Deletes;
+use filestore_migrator::run::MergeOptions;
 use filestore_migrator::verify::Mode;
-use filestore_migrator::{Error, ExitCode, Kind, Outcome, Scope, run as engine};
+use filestore_migrator::{Error, ExitCode, Kind, Outcome, RunOptions, Scope, run as engine};
 use tokio_util::sync::CancellationToken;
 
 use crate::fixture::Target;
@@ -96,4 +98,45 @@ async fn a_pattern_that_fits_nothing_is_named() {
         "{summary}"
     );
     assert!(!summary.contains("--include a/ fits"), "{summary}");
+}
+
+#[tokio::test]
+async fn a_merge_is_about_what_was_migrated_whatever_it_was_called() {
+    let (source, mut target) = (MemorySource::new(), Target::new());
+    source.put("old", "a", b"a", 1);
+    source.put("other", "a", b"a", 1);
+    let chosen = |bucket: &str| {
+        let given = MarkerScope {
+            buckets: vec![bucket.into()],
+            ..MarkerScope::default()
+        };
+        Scope::read(&given, None).unwrap()
+    };
+    target.options.scope = chosen("old=new");
+    target.run(&source).await.unwrap();
+    source.put("old", "b", b"b", 2);
+    source.put("other", "b", b"b", 2);
+    let how = MergeOptions {
+        deletes: Deletes::List,
+        dry_run: false,
+        report: None,
+    };
+    let merge = async |scope: Scope| {
+        let options = RunOptions {
+            scope,
+            ..target.options.clone()
+        };
+        let (silent, cancel) = (Arc::new(Silent), CancellationToken::new());
+        engine::merge_from(source.clone(), &options, &how, silent, cancel).await
+    };
+
+    let outcome = merge(Scope::default()).await.unwrap();
+
+    assert_eq!(outcome.exit, ExitCode::Ok, "{}", outcome.summary);
+    let held: Vec<String> = target.bodies().into_keys().collect();
+    assert_eq!(held, ["new/a", "new/b"]);
+    // As a URL that ends in it says.
+    assert_eq!(merge(chosen("old")).await.unwrap().exit, ExitCode::Ok);
+    let error = merge(chosen("other")).await.unwrap_err();
+    assert_eq!(error.kind, Kind::Usage, "{error}");
 }
