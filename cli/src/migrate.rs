@@ -262,11 +262,17 @@ fn cancelled_by_signal() -> anyhow::Result<CancellationToken> {
     );
     let cancel = token.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
+        // The first ends in order, the second at once; a rerun resumes after either.
+        for signal in 0.. {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            if signal > 0 {
+                std::process::exit(i32::from(ExitCode::Interrupted.code()));
+            }
+            cancel.cancel();
         }
-        cancel.cancel();
     });
     Ok(token)
 }

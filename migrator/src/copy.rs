@@ -1,5 +1,6 @@
 //! Copying one object: opened, checked, written, and tried again where that can help.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -130,23 +131,27 @@ impl Ends {
     }
 
     async fn attempt(&self, bucket: &BucketName, entry: &Entry, expect: &Expect) -> Result<u64> {
-        // A body that is open while the target is away would be cut by the source.
-        self.target.ready().await?;
         let copy = async {
+            // A body that is open while the target is away would be cut by the source.
+            self.target.ready().await?;
             let mut object = self.source.open(bucket, entry).await?;
             let size = object.info.size;
             object.body = self.shown(self.paced(object.body));
             self.target.put(bucket, &entry.key, object, expect).await?;
             Ok(size)
         };
-        let stopped = async {
-            self.cancel.cancelled().await;
-            tokio::time::sleep(GRACE).await;
-        };
-        tokio::select! {
-            done = copy => done,
-            () = stopped => Err(interrupted()),
-        }
+        self.unless_stopped(copy).await
+    }
+
+    /// Does `work`; gives it up when everything is stopped and it does not end in order soon.
+    ///
+    /// # Errors
+    /// Of `work`; [`Kind::Interrupted`].
+    pub(crate) async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        unless_stopped(&self.cancel, GRACE, work).await
     }
 
     /// The body of an object of the source, no faster than allowed.
@@ -180,9 +185,27 @@ impl Ends {
         bucket: &BucketName,
         key: &ObjectKey,
     ) -> Result<Option<bool>> {
-        let mut object = self.target.open(bucket, key).await?;
-        object.body = self.shown(object.body);
-        hash(object).await
+        let read = async {
+            let mut object = self.target.open(bucket, key).await?;
+            object.body = self.shown(object.body);
+            hash(object).await
+        };
+        self.unless_stopped(read).await
+    }
+}
+
+async fn unless_stopped<T>(
+    cancel: &CancellationToken,
+    grace: Duration,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let stopped = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(grace).await;
+    };
+    tokio::select! {
+        done = work => done,
+        () = stopped => Err(interrupted()),
     }
 }
 
@@ -212,4 +235,31 @@ pub(crate) async fn hash(mut object: Object) -> Result<Option<bool>> {
         Verdict::Mismatch(_) => Some(false),
         Verdict::Unknown => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_hangs_is_given_up_after_a_signal_and_what_ends_soon_is_not() {
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let soon = async {
+            tokio::task::yield_now().await;
+            Ok(7)
+        };
+        assert_eq!(unless_stopped(&cancel, GRACE, soon).await.unwrap(), 7);
+        let hangs = std::future::pending::<Result<()>>();
+        let given_up = unless_stopped(&cancel, Duration::ZERO, hangs).await;
+        assert_eq!(given_up.unwrap_err().kind, Kind::Interrupted);
+        // Without a signal it takes the time that it takes.
+        let slow = tokio::time::sleep(Duration::from_millis(1));
+        let slow = async {
+            slow.await;
+            Ok(())
+        };
+        let none = CancellationToken::new();
+        assert!(unless_stopped(&none, Duration::ZERO, slow).await.is_ok());
+    }
 }

@@ -85,10 +85,12 @@ impl Flusher {
     }
 
     async fn settle(&mut self, recorder: &mut Recorder<'_>) -> Result<()> {
-        let Some((task, reach)) = self.running.take() else {
+        let Some((task, _)) = &mut self.running else {
             return Ok(());
         };
+        // Stays known when we are given up here: see `abandon`.
         let flushed = task.await;
+        let reach = self.running.take().and_then(|(_, reach)| reach);
         self.record(flushed, reach, recorder)
     }
 

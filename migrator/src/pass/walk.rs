@@ -73,7 +73,9 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) async fn run(mut self, limits: Limits) -> Result<Report> {
-        if let Err(error) = self.walk(limits).await {
+        // Copies under way end by themselves; not so one that blocks its thread on a dead mount.
+        let ends = self.ends.clone();
+        if let Err(error) = ends.unless_stopped(self.walk(limits)).await {
             self.flusher.abandon(self.recorder).await;
             return Err(error);
         }

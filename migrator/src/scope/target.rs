@@ -118,6 +118,10 @@ impl Target for ScopedTarget {
         self.inner.metadata_limit()
     }
 
+    fn attribute_limit(&self) -> Option<u64> {
+        self.inner.attribute_limit()
+    }
+
     async fn check(&self) -> Result<()> {
         self.inner.check().await
     }

@@ -14,7 +14,7 @@ use filestore_common::{BucketName, ETag, ObjectKey, Tags};
 use super::{About, Bucket, Entry, Left, Listing, Object, Reason, Source, Tally};
 use crate::s3::{Patience, S3};
 use crate::scope::Keys;
-use crate::{Endpoint, Kind, Result};
+use crate::{Endpoint, Error, Kind, Result};
 
 pub(crate) use listing::list;
 pub(crate) use object::{head, open};
@@ -67,10 +67,15 @@ pub(crate) async fn buckets(s3: &S3) -> Result<(Vec<Bucket>, Vec<String>)> {
                 Err(_) => refused.push(name),
             }
         }
-        token = page.continuation_token.filter(|token| !token.is_empty());
-        if token.is_none() {
+        let next = page.continuation_token.filter(|token| !token.is_empty());
+        if next.is_none() {
             break;
         }
+        if next == token {
+            let problem = "more buckets follow but there is no new token";
+            return Err(Error::new(Kind::Listing, "list buckets", s3.url(), problem));
+        }
+        token = next;
     }
     names.sort();
     let mut buckets = Vec::with_capacity(names.len());

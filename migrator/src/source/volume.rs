@@ -71,8 +71,13 @@ impl Source for VolumeSource {
         self.list_within(bucket, Keys::all())
     }
 
+    /// Tags change without the object being written anew, and nothing else shows it.
+    fn lists_metadata(&self) -> bool {
+        true
+    }
+
     fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
-        volume::list(self.store.clone(), bucket.clone(), keys)
+        volume::list(self.store.clone(), bucket.clone(), keys.full())
     }
 
     async fn survey(&self, _bucket: &BucketName) -> Result<Tally> {

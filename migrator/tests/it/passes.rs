@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use filestore_migrator::pass::Durability;
+use filestore_migrator::progress::Silent;
+use filestore_migrator::run::copy_from;
+use filestore_migrator::source::volume::VolumeSource;
 use filestore_migrator::{Ending, ExitCode, Scope};
+use tokio_util::sync::CancellationToken;
 
 use crate::fixture::Target;
-use crate::memory::{MemorySource, Trouble};
+use crate::memory::{MemorySource, Trouble, bucket, key};
 use crate::scope::include;
 
 /// `checkpoint.json` of the only run on the volume.
@@ -174,4 +178,21 @@ async fn a_second_pass_reads_no_object_and_looks_at_none() {
     // The proof that source and target are two stores asks for a key or two.
     let more = source.looked.load(Ordering::SeqCst) - looked;
     assert!(more <= 2, "{more} objects were looked at");
+}
+
+#[tokio::test]
+async fn tags_that_changed_on_a_volume_are_carried_by_the_next_pass() {
+    let (from, target) = (Target::new(), Target::new());
+    from.client_puts("bkt", "a", b"one");
+    let source = Arc::new(VolumeSource::open(from.directory.path()).await.unwrap());
+    for tags in [vec![], vec![("stage".to_owned(), "raw".to_owned())]] {
+        from.store()
+            .set_object_tags(&bucket("bkt"), &key("a"), &tags)
+            .unwrap();
+        let (silent, cancel) = (Arc::new(Silent), CancellationToken::new());
+        copy_from(source.clone(), &target.options, silent, cancel)
+            .await
+            .unwrap();
+        assert_eq!(target.held()["bkt/a"].0.meta.tags, tags);
+    }
 }

@@ -255,8 +255,12 @@ async fn uploads(s3: &S3, bucket: &BucketName, keys: &[Keys], tally: &mut Tally)
             page.next_key_marker().map(str::to_owned),
             page.next_upload_id_marker().map(str::to_owned),
         );
-        if page.is_truncated != Some(true) || next.0.is_none() || next == (key, upload) {
+        if page.is_truncated != Some(true) {
             return Ok(());
+        }
+        if next.0.is_none() || next == (key, upload) {
+            let problem = "more uploads follow but there is no new marker";
+            return Err(Error::new(Kind::Listing, "list uploads", name, problem));
         }
         (key, upload) = next;
     }
