@@ -269,6 +269,7 @@ fn cancelled_by_signal() -> anyhow::Result<CancellationToken> {
                 _ = int.recv() => {}
             }
             if signal > 0 {
+                #[expect(clippy::exit, reason = "the second signal asks for nothing less")]
                 std::process::exit(i32::from(ExitCode::Interrupted.code()));
             }
             cancel.cancel();

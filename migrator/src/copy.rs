@@ -140,7 +140,7 @@ impl Ends {
             self.target.put(bucket, &entry.key, object, expect).await?;
             Ok(size)
         };
-        self.unless_stopped(copy).await
+        self.unless_stopped(Box::pin(copy)).await
     }
 
     /// Does `work`; gives it up when everything is stopped and it does not end in order soon.
@@ -190,7 +190,7 @@ impl Ends {
             object.body = self.shown(object.body);
             hash(object).await
         };
-        self.unless_stopped(read).await
+        self.unless_stopped(Box::pin(read)).await
     }
 }
 

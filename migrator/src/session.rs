@@ -479,13 +479,13 @@ impl<'a> Session<'a> {
             delete_foreign: self.options.delete_extraneous,
             max_delete: self.options.max_delete,
         };
-        let report = pass::run(
+        let report = Box::pin(pass::run(
             &self.ends,
             pass,
             limits,
             self.options.durability,
             &mut recorder,
-        )
+        ))
         .await?;
         if let (Pass::Final, Some(state), 0) = (pass, &self.state, report.failed) {
             worker::settled(state, &run_id)?;
