@@ -5,6 +5,7 @@ mod again;
 mod before;
 mod held;
 mod merge;
+mod outside;
 mod reverse;
 mod status;
 mod text;

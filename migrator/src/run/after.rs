@@ -100,6 +100,13 @@ where
         return not(marker, why);
     }
     let result = compare(&session, &marker, deadline, &patience).await;
+    let mut marker = marker;
+    if !matches!(&result, Ok(found) if !found.cut_short)
+        && let Some(state) = &session.state
+    {
+        // Nothing may keep the gateway from its volume.
+        drop(held::refresh(state, &mut marker));
+    }
     let outcome = match result {
         Ok(found) if found.cut_short => {
             let why = format!("time was over after {} objects", found.objects);

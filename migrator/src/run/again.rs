@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
 
-use super::held::{record, until_done};
-use super::text::reconciled;
+use super::held::{known_buckets, make_new_buckets, record, refresh, until_done};
+use super::text::{made, reconciled};
 use super::{Ending, Outcome, Stage, moved_on, stage, within};
 use crate::connect::{self, Presence};
 use crate::plan::loss_names;
-use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task};
+use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
 use crate::session::{Session, phase, state_of};
 use crate::source::{Source, Tally};
@@ -64,6 +64,9 @@ pub(super) async fn from(
     within(session, async |session| {
         guard::require_source(&marker.source, &session.identity)?;
         guard::prove_different(&session.ends, &options.to.location).await?;
+        if options.needs_plan() {
+            precheck(session, &state, marker).await?;
+        }
         let over = matches!(
             marker.state,
             MarkerState::RollingBack | MarkerState::RolledBack
@@ -94,20 +97,20 @@ fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
     let mut marker = new_marker(&run_id, session.identity.clone());
     marker.follows = Some(old.run_id.clone());
     marker.scope.clone_from(&old.scope);
+    // Until it is done: those that both sides had.
+    marker.source.buckets.clone_from(&old.source.buckets);
     state.set_marker(&mut marker)?;
     Ok(marker)
 }
 
-async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> Result<Outcome> {
-    let options = session.options;
-    let run_id = marker.run_id.clone();
-    let task = Task {
+fn task<'a>(session: &Session<'_>, state: &'a State, run_id: &'a str) -> Task<'a> {
+    Task {
         command: "run --again",
         state,
-        run_id: &run_id,
+        run_id,
         rules: Rules {
             writes: Side::Served,
-            prefer: options.prefer,
+            prefer: session.options.prefer,
             deletes: Deletes::Apply,
         },
         keeps_times: session.ends.target.traits().keeps_last_modified,
@@ -115,20 +118,31 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
         dry_run: false,
         report: None,
         deadline: None,
-        max_delete: options.max_delete,
-    };
+        max_delete: session.options.max_delete,
+    }
+}
+
+async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> Result<Outcome> {
+    let options = session.options;
+    let run_id = marker.run_id.clone();
+    let task = task(session, state, &run_id);
     let still = session.ends.source.still().await?;
     let found = until_done(&session.ends, &task, Phase::Merge, |found| {
         record(state, &mut marker, found)
     });
-    let Some(found) = found.await? else {
+    let found = found.await;
+    if found.is_err() {
+        refresh(state, &mut marker)?;
+    }
+    let Some(found) = found? else {
         return Err(moving(session));
     };
+    let new_buckets = make_new_buckets(&session.ends, &known_buckets(&marker)?).await?;
     let mut exit = found.exit();
     if exit == ExitCode::Ok && session.ends.source.still().await? != still {
         return Err(moving(session));
     }
-    let mut summary = reconciled(&found, state, &run_id, false);
+    let mut summary = reconciled(&found, state, &run_id, false) + &made(&new_buckets);
     let tally = left_behind(session, &found).await?;
     let hash = tally.hash();
     if tally.losses() > 0 && !options.accepts(&tally) {
@@ -172,6 +186,36 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
         marker: Some(marker),
         summary,
     })
+}
+
+/// Refuses before anything is written, where the flags ask for what only a look at everything tells.
+async fn precheck(session: &Session<'_>, state: &State, marker: &Marker) -> Result<()> {
+    phase(&*session.ends.progress, Phase::Plan, None, None);
+    let look = Task {
+        dry_run: true,
+        ..task(session, state, &marker.run_id)
+    };
+    let found = reconcile(&session.ends, &look).await?;
+    let tally = left_behind(session, &found).await?;
+    let options = session.options;
+    let (problem, cure) = if options.fail_on_versions && tally.versions() > 0 {
+        let problem = format!(
+            "would not get {} noncurrent versions and delete markers of the source",
+            tally.versions()
+        );
+        (problem, "go without --fail-on-versions to leave them")
+    } else if options.is_another_list(&tally) {
+        let names = loss_names(&tally.clone().into_marker());
+        let problem = format!(
+            "another list than the accepted one would stay behind: {} ({names})",
+            tally.hash()
+        );
+        (problem, "accept that one, if it may")
+    } else {
+        return Ok(());
+    };
+    let target = options.to.location.to_string();
+    Err(Error::new(Kind::Refused, "migrate to", target, problem).with_cure(cure))
 }
 
 /// All that stays behind, as a plan counts it.

@@ -1,11 +1,16 @@
 //! The state of a handed-over target: held by one program at a time, and written after each step.
 
+use std::collections::BTreeSet;
 use std::fs::File;
+use std::path::Path;
 
-use filestore_common::marker::{Marker, MarkerState};
+use filestore_common::BucketName;
+use filestore_common::marker::{MARKER_FILE, Marker, MarkerState};
 
 use crate::copy::Ends;
-use crate::reconcile::{Found, Task, reconcile};
+use crate::manifest::{self, CarriedDigest};
+use crate::reconcile::{DIVERGENCE_FILE, Deletes, Found, Task, reconcile};
+use crate::scope::Scope;
 use crate::session::phase;
 use crate::state::State;
 use crate::{Endpoint, Error, ExitCode, Kind, Location, Phase, Result};
@@ -91,6 +96,16 @@ impl Held {
         self.marker.state = state;
         self.state.set_marker(&mut self.marker)
     }
+
+    /// Brings the marker to the manifest where a command ended before it recorded what it did.
+    pub(super) fn refresh(&mut self) -> Result<()> {
+        refresh(&self.state, &mut self.marker)
+    }
+
+    /// Buckets that both sides had, by their names on the served store.
+    pub(super) fn known_buckets(&self) -> Result<BTreeSet<BucketName>> {
+        known_buckets(&self.marker)
+    }
 }
 
 /// Digest, counts and divergence go into the marker.
@@ -102,6 +117,87 @@ pub(super) fn record(state: &State, marker: &mut Marker, found: &Found) -> Resul
     }
     marker.diverged = found.diverged();
     state.set_marker(marker)
+}
+
+/// Brings a marker to the manifest where a command ended before it recorded what it did (a refused
+/// deletion, a store that went away, time that was over).
+pub(super) fn refresh(state: &State, marker: &mut Marker) -> Result<()> {
+    let written = |path: &Path| {
+        std::fs::metadata(path)
+            .and_then(|file| file.modified())
+            .ok()
+    };
+    let path = state.manifest(&marker.run_id);
+    if written(&path) < written(&state.directory().join(MARKER_FILE)) {
+        // The marker always comes last.
+        return Ok(());
+    }
+    let mut manifest = manifest::Reader::open(&path)?;
+    let (mut digest, mut objects, mut bytes) = (CarriedDigest::default(), 0, 0);
+    while let Some(line) = manifest.line()? {
+        if line.settled.is_none() {
+            digest.add(&line.bucket, &line.key, line.etag.as_ref(), line.size);
+            objects += 1;
+            bytes += line.size;
+        }
+    }
+    let listed = state.run_dir(&marker.run_id).join(DIVERGENCE_FILE);
+    let diverged = std::fs::metadata(listed).is_ok_and(|file| file.len() > 0);
+    let digest = Some(digest.finish());
+    if marker.digest == digest && marker.diverged == diverged {
+        return Ok(());
+    }
+    marker.digest = digest;
+    marker.carried.objects = objects;
+    marker.carried.bytes = bytes;
+    marker.diverged = diverged;
+    state.set_marker(marker)
+}
+
+/// What a trial found, unless the guards of deletions would stop the real thing.
+///
+/// # Errors
+/// [`Kind::Refused`].
+pub(super) fn admitted(trial: Found, task: &Task<'_>) -> Result<Found> {
+    let deleted = trial.deleted;
+    let problem = if task.rules.deletes != Deletes::Apply || deleted == 0 {
+        return Ok(trial);
+    } else if trial.objects == 0 {
+        format!("{deleted} objects would go because the side that is read is empty")
+    } else if task.max_delete.is_some_and(|most| deleted > most) {
+        format!("{deleted} objects would go, more than --max-delete allows")
+    } else {
+        return Ok(trial);
+    };
+    let what = "objects of the other side";
+    Err(Error::new(Kind::Refused, "delete", what, problem))
+}
+
+/// Buckets that both sides had, by their names on the served store.
+pub(super) fn known_buckets(marker: &Marker) -> Result<BTreeSet<BucketName>> {
+    let scope = Scope::recorded(marker.scope.as_ref())?;
+    let names = marker.source.buckets.iter();
+    Ok(names
+        .filter_map(|own| scope.buckets.target_name(own))
+        .collect())
+}
+
+/// Makes the buckets on the written side that the other side got since, an object in them or not;
+/// returns them. One that is known and missing was deleted there.
+pub(super) async fn make_new_buckets(
+    ends: &Ends,
+    known: &BTreeSet<BucketName>,
+) -> Result<Vec<BucketName>> {
+    let there = ends.target.buckets().await?;
+    let mut made = Vec::new();
+    for bucket in ends.source.buckets().await? {
+        if known.contains(&bucket.name) || there.iter().any(|other| other.name == bucket.name) {
+            continue;
+        }
+        ends.target.ensure_bucket(&bucket).await?;
+        made.push(bucket.name);
+    }
+    Ok(made)
 }
 
 /// Reconciles until a look at both stores finds nothing more to do; `None` when they keep changing.

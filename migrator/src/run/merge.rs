@@ -7,13 +7,13 @@ use std::sync::Arc;
 use filestore_common::marker::MarkerState;
 use tokio_util::sync::CancellationToken;
 
-use super::held::{Held, hold, state_beside};
+use super::held::{Held, admitted, hold, state_beside};
 use super::text::reconciled;
 use super::{Ending, Outcome, configured, within};
 use crate::reconcile::{Deletes, Depth, Rules, Side, Task, reconcile};
 use crate::session::{Session, patience, phase};
 use crate::source::Source;
-use crate::{Error, Kind, Phase, Progress, Result, RunOptions, connect, guard};
+use crate::{Error, ExitCode, Kind, Phase, Progress, Result, RunOptions, connect, guard};
 
 /// What `merge` may do, beside [`RunOptions::prefer`].
 #[derive(Debug, Clone)]
@@ -90,10 +90,10 @@ async fn merge_held(
             session.ends.source.still().await?;
         }
         phase(&*progress, Phase::Merge, None, None);
-        let run_id = held.marker.run_id.clone();
+        let (state, run_id) = (held.state.clone(), held.marker.run_id.clone());
         let task = Task {
             command: "merge",
-            state: &held.state,
+            state: &state,
             run_id: &run_id,
             rules: Rules {
                 writes: Side::Served,
@@ -107,9 +107,19 @@ async fn merge_held(
             deadline: None,
             max_delete: options.max_delete,
         };
-        let found = reconcile(&session.ends, &task).await?;
-        if !how.dry_run {
+        let found = reconcile(&session.ends, &task).await;
+        if found.is_err() && !how.dry_run {
+            held.refresh()?;
+        }
+        let mut found = found?;
+        if how.dry_run {
+            found = admitted(found, &task)?;
+        } else {
             held.record(&found)?;
+        }
+        let mut exit = found.exit();
+        if exit == ExitCode::Ok && found.tally.losses() > 0 && !options.accepts(&found.tally) {
+            exit = ExitCode::Failures;
         }
         let mut summary = reconciled(&found, &held.state, &run_id, how.dry_run);
         if found.conflicts > 0 {
@@ -121,7 +131,7 @@ async fn merge_held(
             );
         }
         Ok(Outcome {
-            exit: found.exit(),
+            exit,
             ending: Ending::Merged,
             marker: Some(held.marker.clone()),
             summary,

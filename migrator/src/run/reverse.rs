@@ -6,8 +6,9 @@ use std::sync::Arc;
 use filestore_common::marker::{MarkerState, SourceIdentity};
 use tokio_util::sync::CancellationToken;
 
-use super::held::{Held, hold, state_beside, until_done};
-use super::text::reconciled;
+use super::held::{Held, admitted, hold, make_new_buckets, state_beside, until_done};
+use super::outside::Outside;
+use super::text::{made, reconciled};
 use super::{Ending, Outcome, configured, within};
 use crate::connect::{self, Use};
 use crate::reconcile::{Deletes, Depth, Rules, Side, Task, reconcile};
@@ -61,9 +62,10 @@ pub async fn reverse(
     let (source, keeps_times) = open_served(served, how, &patience).await?;
     let purpose = if how.dry_run { Use::Look } else { Use::Write };
     let target = connect::target(&options.to, &options.owner, purpose, &patience).await?;
+    let served = source.clone();
     let session = backwards(options, &held, source, target, legacy, &patience)?;
     within(session, async |session| {
-        take_back(session, &mut held, how, keeps_times).await
+        take_back(session, &mut held, how, &*served, keeps_times).await
     })
     .await
 }
@@ -72,6 +74,7 @@ async fn take_back(
     session: &Session<'_>,
     held: &mut Held,
     how: &ReverseOptions,
+    served: &dyn Source,
     keeps_times: bool,
 ) -> Result<Outcome> {
     let options = session.options;
@@ -109,7 +112,11 @@ async fn take_back(
         let found = until_done(&session.ends, &task, Phase::Reverse, |found| {
             held.record(found)
         });
-        found.await?.ok_or_else(|| {
+        let found = found.await;
+        if found.is_err() {
+            held.refresh()?;
+        }
+        found?.ok_or_else(|| {
             let served = options.from.as_ref().map(|from| from.location.to_string());
             let problem = "keeps changing: its clients are still at work";
             Error::new(
@@ -121,17 +128,35 @@ async fn take_back(
             .with_cure("lead them away from it first, then run this again")
         })?
     } else {
-        let found = reconcile(&session.ends, &task).await?;
-        if !how.dry_run {
+        let found = reconcile(&session.ends, &task).await;
+        if how.dry_run {
+            admitted(found?, &task)?
+        } else {
+            if found.is_err() {
+                held.refresh()?;
+            }
+            let found = found?;
             held.record(&found)?;
+            found
         }
-        found
     };
     let mut exit = found.exit();
     if exit == ExitCode::Ok && found.tally.losses() > 0 && !options.accepts(&found.tally) {
         exit = ExitCode::Failures;
     }
     let mut summary = reconciled(&found, &state, &run_id, how.dry_run);
+    if !how.dry_run {
+        let known = held.known_buckets()?;
+        summary.push_str(&made(&make_new_buckets(&session.ends, &known).await?));
+    }
+    let scope = Scope::recorded(held.marker.scope.as_ref())?;
+    let outside = Outside::of(served, &scope, &session.ends).await?;
+    if outside.count > 0 {
+        summary.push_str(&outside.to_string());
+        if how.complete && exit == ExitCode::Ok && !options.accept_loss {
+            exit = ExitCode::Failures;
+        }
+    }
     if found.conflicts > 0 {
         summary.push_str(
             "decide with --prefer newest, source (the served store) or target (the legacy store)\n",

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use filestore_common::BucketName;
+
 use crate::pass::Report;
 use crate::plan::{human, loss_names};
 use crate::reconcile::{CHANGES_FILE, DIVERGENCE_FILE, Found, LOST_DIR};
@@ -53,6 +55,15 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// A line about buckets that were made empty; nothing when there are none.
+pub(super) fn made(buckets: &[BucketName]) -> String {
+    if buckets.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = buckets.iter().map(BucketName::as_str).collect();
+    format!("empty buckets made: {}\n", names.join(", "))
 }
 
 /// What a reconciliation found; with `dry_run` what it would do.

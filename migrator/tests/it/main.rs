@@ -15,3 +15,5 @@ mod passes;
 mod scope;
 mod take_over;
 mod trouble;
+#[cfg(test)]
+mod way_back;
