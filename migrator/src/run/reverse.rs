@@ -11,7 +11,7 @@ use super::outside::Outside;
 use super::text::{made, reconciled};
 use super::{Ending, Outcome, configured, within};
 use crate::connect::{self, Use};
-use crate::reconcile::{Deletes, Depth, Rules, Side, Task, reconcile};
+use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
 use crate::scope::{Scope, ScopedSource, ScopedTarget, View};
 use crate::session::{Session, patience, phase};
@@ -105,41 +105,7 @@ async fn take_back(
         deadline: None,
         max_delete: options.max_delete,
     };
-    if how.complete && !how.dry_run {
-        held.enter(MarkerState::RollingBack)?;
-    }
-    let found = if how.complete && !how.dry_run {
-        let found = until_done(&session.ends, &task, Phase::Reverse, |found| {
-            held.record(found)
-        });
-        let found = found.await;
-        if found.is_err() {
-            held.refresh()?;
-        }
-        found?.ok_or_else(|| {
-            let served = options.from.as_ref().map(|from| from.location.to_string());
-            let problem = "keeps changing: its clients are still at work";
-            Error::new(
-                Kind::Refused,
-                "take back from",
-                served.unwrap_or_default(),
-                problem,
-            )
-            .with_cure("lead them away from it first, then run this again")
-        })?
-    } else {
-        let found = reconcile(&session.ends, &task).await;
-        if how.dry_run {
-            admitted(found?, &task)?
-        } else {
-            if found.is_err() {
-                held.refresh()?;
-            }
-            let found = found?;
-            held.record(&found)?;
-            found
-        }
-    };
+    let found = sweeps(session, held, how, &task).await?;
     let mut exit = found.exit();
     if exit == ExitCode::Ok && found.tally.losses() > 0 && !options.accepts(&found.tally) {
         exit = ExitCode::Failures;
@@ -171,6 +137,47 @@ async fn take_back(
         );
     }
     Ok(outcome(exit, ending, held, summary))
+}
+
+/// Makes the legacy store hold what the served one does: once, or until nothing is left to do.
+async fn sweeps(
+    session: &Session<'_>,
+    held: &mut Held,
+    how: &ReverseOptions,
+    task: &Task<'_>,
+) -> Result<Found> {
+    if !how.complete || how.dry_run {
+        let found = reconcile(&session.ends, task).await;
+        if how.dry_run {
+            return admitted(found?, task);
+        }
+        if found.is_err() {
+            held.refresh()?;
+        }
+        let found = found?;
+        held.record(&found)?;
+        return Ok(found);
+    }
+    held.enter(MarkerState::RollingBack)?;
+    let found = until_done(&session.ends, task, Phase::Reverse, |found| {
+        held.record(found)
+    });
+    let found = found.await;
+    if found.is_err() {
+        held.refresh()?;
+    }
+    found?.ok_or_else(|| {
+        let from = session.options.from.as_ref();
+        let served = from.map(|from| from.location.to_string());
+        let problem = "keeps changing: its clients are still at work";
+        Error::new(
+            Kind::Refused,
+            "take back from",
+            served.unwrap_or_default(),
+            problem,
+        )
+        .with_cure("lead them away from it first, then run this again")
+    })
 }
 
 /// The way back of the same objects, to buckets of their old names.
