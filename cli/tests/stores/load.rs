@@ -112,10 +112,16 @@ fn retry_after_is_waited_for_by_all_and_every_attempt_is_signed_anew() {
     assert_ne!(again.header("x-amz-date"), refused.header("x-amz-date"));
     assert_ne!(again.signature(), refused.signature());
     assert_eq!(again.signature().len(), 64);
-    // What was on its way already may come; whatever is signed later waits.
+    // What was sent before the refusal was read may come; whatever is signed later waits: without
+    // that, most of the thirty objects would be asked for in these two seconds.
     let until = second(refused) + 2;
     let early = after.iter().filter(|seen| second(seen) < until).count();
-    assert!(early <= 1, "{early} requests before the time");
+    assert!(
+        early <= 5,
+        "{early} of {} requests before the time",
+        after.len()
+    );
+    assert!(after.len() >= 20, "{} requests afterwards", after.len());
     assert_eq!(migration.held().len(), 30);
 }
 
