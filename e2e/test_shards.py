@@ -167,7 +167,7 @@ def test_a_killed_worker_resumes_its_range(fleet):
     worker = held(fleet, minio, volume, "--shard", "0/2")
     worker.kill()
     worker.communicate()
-    before = len(list(volume.glob("s3/data/*")))
+    before = len(list(volume.glob("s3/data/[0-9]*")))  # not what is hidden: bodies on their way
     told = together([start("copy", minio, volume, "--shard", f"{i}/2") for i in range(2)])
     copied = sum(int(re.search(r"copied (\d+) new", out)[1]) for out in told)
     assert copied == count - before
