@@ -7,6 +7,7 @@ mod crd;
 mod exit;
 mod gateway;
 mod migrate;
+mod operator;
 mod progress;
 mod reference;
 mod up;
@@ -43,6 +44,8 @@ enum Command {
     Migrate(Box<migrate::Args>),
     /// Work on a volume that no server needs to run for.
     Volume(volume::Args),
+    /// Keep a Kubernetes cluster as its Filestores say.
+    Operator(operator::Args),
     /// Print the CustomResourceDefinition of the Filestore resource.
     Crd(crd::Args),
     /// Bring the generated parts of a page of the reference up to date.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Gateway(args) => gateway::run(args),
         Command::Migrate(args) => migrate::run(*args),
         Command::Volume(args) => volume::run(&args),
+        Command::Operator(args) => operator::run(&args),
         Command::Crd(args) => crd::run(&args),
         Command::Reference(args) => reference::run(&args),
     };

@@ -14,6 +14,7 @@ mod credentials;
 mod migration;
 mod pod;
 mod spec;
+mod status;
 mod storage;
 
 pub use crd::{crd, crd_yaml};
@@ -21,6 +22,7 @@ pub use credentials::{CredentialKeys, CredentialsSpec, SecretReference};
 pub use migration::{MigrationMode, MigrationSource, MigrationSpec, Verify};
 pub use pod::{PodSpec, ResourcesSpec, SecurityProfile, SecuritySpec, ServiceSpec};
 pub use spec::{BucketSpec, Durability, Engine, Filestore, FilestoreSpec, VersitygwSpec};
+pub use status::{FilestoreStatus, MigrationStatus, Phase, StorageStatus};
 pub use storage::{AccessMode, MetadataMode, StorageSpec};
 
 /// API group of the resource; also the prefix of its labels and annotations.

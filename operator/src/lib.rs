@@ -4,13 +4,28 @@
 //! YAML ──manifest──▶ Filestore + Secrets ──validate──▶ ValidatedFilestore ──render──▶ Kubernetes objects
 //! ```
 //!
-//! Everything here is pure: no client, no clock, no file access. `filestore up` runs the rendered
-//! pod on one machine; charts and the operator hand the same objects to a cluster.
+//! `filestore up` runs the rendered pod on one machine; charts and the operator hand the same
+//! objects to a cluster. The operator goes on from there:
+//!
+//! ```text
+//! ValidatedFilestore + Observed ──plan──▶ requests ──controller──▶ cluster
+//!                               ──status─▶ FilestoreStatus ──notices──▶ events
+//! ```
+//!
+//! Everything but `controller` is pure: no client, no clock, no file access.
 
 pub mod api;
+pub mod controller;
+pub mod drift;
 pub mod manifest;
+pub mod notices;
+pub mod observed;
+pub mod plan;
+pub mod quantity;
 pub mod render;
 pub mod secret;
+pub mod status;
+pub mod told;
 pub mod validate;
 
 pub use api::{Filestore, FilestoreSpec};

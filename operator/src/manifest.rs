@@ -119,6 +119,7 @@ fn read_filestore(document: &Document<'_>) -> Result<Filestore, ManifestError> {
             ..ObjectMeta::default()
         },
         spec: form.spec,
+        status: None,
     })
 }
 

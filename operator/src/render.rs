@@ -12,12 +12,15 @@ mod migrate;
 mod pod;
 mod prepare;
 mod service;
+mod service_account;
 
 pub use claim::claim;
 pub use deployment::deployment;
 pub use labels::{NAME_LABEL, labels, selector};
+pub use migrate::MIGRATE_CONTAINER;
 pub use pod::pod_template;
 pub use service::service;
+pub use service_account::service_account;
 
 /// Port of the S3 API inside the pod.
 pub const API_PORT: u16 = 9000;

@@ -8,7 +8,7 @@ use crate::api::{
     CredentialsSpec, Engine, Filestore, MigrationMode, MigrationSource, MigrationSpec, PodSpec,
     SecurityProfile, SecuritySpec, StorageSpec,
 };
-use crate::secret::Secrets;
+use crate::secret::{SecretError, Secrets};
 use check::{bucket_name, dns_label, dns_subdomain, endpoint, image, quantity};
 pub use validated::{
     KeyPair, Migration, NewClaim, Pod, Security, Server, Source, Storage, ValidatedFilestore,
@@ -34,6 +34,8 @@ pub struct ValidationError {
     pub field: String,
     /// What is wrong and what to do.
     pub message: String,
+    /// The reference that leads nowhere, when that is what is wrong.
+    pub secret: Option<SecretError>,
 }
 
 impl ValidationError {
@@ -41,6 +43,7 @@ impl ValidationError {
         Self {
             field: field.into(),
             message: message.into(),
+            secret: None,
         }
     }
 }
@@ -144,7 +147,11 @@ fn key_pair(field: &str, spec: &CredentialsSpec, secrets: &Secrets) -> Result<Ke
     for key in [&access_key, &secret_key] {
         secrets
             .value(secret, key)
-            .map_err(|error| ValidationError::new(field, error.to_string()))?;
+            .map_err(|error| ValidationError {
+                field: field.to_owned(),
+                message: error.to_string(),
+                secret: Some(error),
+            })?;
     }
     Ok(KeyPair {
         secret: secret.clone(),

@@ -39,9 +39,11 @@ pub fn crd() -> CustomResourceDefinition {
     crd
 }
 
-/// Drops `nullable`: a field is there with a value, or not there. Rules never meet a null.
+/// Drops `nullable`: a field is there with a value, or not there. Rules never meet a null. Drops
+/// formats of Rust, too (`uint16`), which an API server warns of; the ranges say the same.
 fn refuse_null(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
+    schema.format.take_if(|format| format.starts_with("uint"));
     for property in schema
         .properties
         .iter_mut()

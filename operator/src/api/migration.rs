@@ -84,7 +84,7 @@ pub struct MigrationSource {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing_claim: Option<String>,
     /// Folder of the claim that holds the drive. Default: its root.
-    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[^/].*$"))]
+    #[schemars(length(min = 1, max = 128))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }

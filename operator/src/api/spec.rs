@@ -4,7 +4,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CredentialsSpec, MigrationSpec, PodSpec, SecuritySpec, ServiceSpec, StorageSpec};
+use super::{
+    CredentialsSpec, FilestoreStatus, MigrationSpec, PodSpec, SecuritySpec, ServiceSpec,
+    StorageSpec,
+};
 
 /// What a Filestore should be.
 #[expect(
@@ -18,8 +21,38 @@ use super::{CredentialsSpec, MigrationSpec, PodSpec, SecuritySpec, ServiceSpec, 
     kind = "Filestore",
     namespaced,
     shortname = "fst",
+    status = "FilestoreStatus",
     derive = "PartialEq",
+    selectable = ".spec.engine",
     doc = "An S3 store over plain files on one volume, which can take over from a legacy MinIO.",
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Copied%",
+        type_ = "integer",
+        json_path = ".status.migration.copiedPercent"
+    ),
+    printcolumn(
+        name = "Used%",
+        type_ = "integer",
+        json_path = ".status.storage.usedPercent"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason",
+        priority = "1"
+    ),
+    printcolumn(
+        name = "Endpoint",
+        type_ = "string",
+        json_path = ".status.endpoint",
+        priority = "1"
+    ),
     printcolumn(
         name = "Engine",
         type_ = "string",
@@ -29,7 +62,7 @@ use super::{CredentialsSpec, MigrationSpec, PodSpec, SecuritySpec, ServiceSpec, 
     printcolumn(
         name = "Claim",
         type_ = "string",
-        json_path = ".spec.storage.existingClaim",
+        json_path = ".status.storage.claimName",
         priority = "1"
     ),
     printcolumn(

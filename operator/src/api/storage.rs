@@ -13,6 +13,22 @@ use serde::{Deserialize, Serialize};
         "!has(self.existingClaim) || (!has(self.storageClassName) && !has(self.accessModes))"
     )
     .message("storageClassName and accessModes belong to a new claim, not to existingClaim"),
+    validation = Rule::new(
+        "!has(self.size) || !has(oldSelf.size) || quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0"
+    )
+    .message("size can grow, never shrink"),
+    validation = Rule::new(
+        "!has(self.size) || !has(oldSelf.size) || (has(self.storageClassName) ? self.storageClassName : '') == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : '')"
+    )
+    .message("storageClassName of a claim cannot change"),
+    validation = Rule::new(
+        "!has(self.size) || !has(oldSelf.size) || (has(self.accessModes) ? self.accessModes : ['ReadWriteOnce']) == (has(oldSelf.accessModes) ? oldSelf.accessModes : ['ReadWriteOnce'])"
+    )
+    .message("accessModes of a claim cannot change"),
+    validation = Rule::new(
+        "!has(oldSelf.metadata) || oldSelf.metadata == 'auto' || !has(self.metadata) || self.metadata == 'auto' || self.metadata == oldSelf.metadata"
+    )
+    .message("metadata is fixed when the volume is first used; auto serves what the volume has"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StorageSpec {

@@ -8,6 +8,8 @@ use super::labels::{labels, selector};
 use super::pod::pod_template;
 use crate::validate::ValidatedFilestore;
 
+const A_WEEK: i32 = 7 * 24 * 3600;
+
 /// One pod, replaced only after the old one is gone: a volume that one node mounts cannot be
 /// handed over.
 pub fn deployment(filestore: &ValidatedFilestore) -> Deployment {
@@ -23,6 +25,8 @@ pub fn deployment(filestore: &ValidatedFilestore) -> Deployment {
                 type_: Some("Recreate".to_owned()),
                 ..DeploymentStrategy::default()
             }),
+            // The copy is part of the pod's start, and no failure because it takes long.
+            progress_deadline_seconds: filestore.migration.as_ref().map(|_| A_WEEK),
             template: pod_template(filestore),
             ..DeploymentSpec::default()
         }),

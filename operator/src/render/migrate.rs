@@ -2,9 +2,16 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::container::{container, key_env, secret_env, source_mount};
-use super::{DATA_PATH, SOURCE_PATH};
+use super::container::{container, env, key_env, secret_env, source_mount};
+use super::{ADMIN_PORT, DATA_PATH, SOURCE_PATH};
 use crate::validate::{Migration, Source, ValidatedFilestore};
+
+/// Name of the container that takes the legacy store over.
+pub const MIGRATE_CONTAINER: &str = "migrate";
+
+/// What a container writes there becomes the message in its status (Kubernetes, "Determine the
+/// Reason for Pod Failure").
+const TERMINATION_LOG: &str = "/dev/termination-log";
 
 /// `filestore migrate run`; `None` when there is nothing to take over, or when the source is yet
 /// to be discovered.
@@ -12,12 +19,18 @@ pub(super) fn migrate(filestore: &ValidatedFilestore) -> Option<Container> {
     let migration = filestore.migration.as_ref()?;
     let source = migration.source.as_ref()?;
     // Buckets belong to the root access key, as if it had created them.
-    let mut env = vec![secret_env(
-        "FILESTORE_OWNER",
-        &filestore.root.secret,
-        &filestore.root.access_key,
-    )];
-    let mut container = container(filestore, "migrate", args(migration, source));
+    let mut env = vec![
+        secret_env(
+            "FILESTORE_OWNER",
+            &filestore.root.secret,
+            &filestore.root.access_key,
+        ),
+        // How it stands and how it ended: asked for and read by the operator, shown by
+        // `kubectl describe`.
+        env("FILESTORE_ADMIN_ADDR", format!("0.0.0.0:{ADMIN_PORT}")),
+        env("FILESTORE_SUMMARY_FILE", TERMINATION_LOG),
+    ];
+    let mut container = container(filestore, MIGRATE_CONTAINER, args(migration, source));
     match source {
         Source::Online { keys, .. } => {
             env.extend(key_env(
@@ -34,6 +47,8 @@ pub(super) fn migrate(filestore: &ValidatedFilestore) -> Option<Container> {
         }
     }
     container.env = Some(env);
+    // Killed, it writes no summary; the last lines of its log are better than nothing.
+    container.termination_message_policy = Some("FallbackToLogsOnError".to_owned());
     Some(container)
 }
 

@@ -36,6 +36,7 @@ pub fn pod_template(filestore: &ValidatedFilestore) -> PodTemplateSpec {
             volumes: Some(volumes(filestore)),
             security_context: Some(security_context(&filestore.security)),
             termination_grace_period_seconds: Some(filestore.pod.grace_seconds),
+            service_account_name: Some(filestore.name.clone()),
             // Nothing in the pod talks to the API server or looks Services up by environment.
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),

@@ -17,6 +17,7 @@ fn golden(name: &str) {
         "claim": claim(&valid),
         "deployment": deployment(&valid),
         "service": service(&valid),
+        "serviceAccount": service_account(&valid),
     });
     // Secrets are referred to: a value in a pod would be readable by everyone who can read pods.
     let text = objects.to_string();

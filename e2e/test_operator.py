@@ -1,0 +1,305 @@
+"""The operator on a real cluster: the one that KUBECONFIG names, with the image FILESTORE_E2E_IMAGE loaded.
+
+The operator runs as a process of the test, with the rights of its ServiceAccount: what the Role lacks fails here.
+"""
+
+import json
+import os
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import boto3
+import pytest
+import yaml
+from botocore.config import Config
+
+from harness.servers import binary, free_port
+
+REPO = Path(__file__).parent.parent
+IMAGE = os.environ.get("FILESTORE_E2E_IMAGE", "")
+pytestmark = pytest.mark.skipif(not (os.environ.get("KUBECONFIG") and IMAGE), reason="needs KUBECONFIG and FILESTORE_E2E_IMAGE")
+KEYS = {"root-user": "ryax", "root-password": "Ab3dEf6hIj9k"}
+
+
+def kubectl(*arguments: str, stdin: str | None = None, check: bool = True) -> str:
+    done = subprocess.run(["kubectl", *arguments], input=stdin, capture_output=True, text=True, timeout=120)
+    assert not check or done.returncode == 0, f"kubectl {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout if check else done.stdout + done.stderr
+
+
+class Namespace:
+    """A namespace of the test; it is not waited for when it goes."""
+
+    def __init__(self):
+        self.name = f"fst-{uuid.uuid4().hex[:8]}"
+        kubectl("create", "namespace", self.name)
+        kubectl("label", "namespace", self.name, "pod-security.kubernetes.io/enforce=restricted")
+
+    def __call__(self, *arguments: str, **options) -> str:
+        return kubectl("--namespace", self.name, *arguments, **options)
+
+    def apply(self, *objects: dict) -> str:
+        return self("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def get(self, kind: str, name: str) -> dict:
+        return json.loads(self("get", kind, name, "-o", "json"))
+
+    def wait(self, condition: str, name: str = "files", seconds: int = 90) -> dict:
+        """Waits for `Type=Status` or `Type=Status/Reason`."""
+        kind, _, wanted = condition.partition("=")
+        status, _, reason = wanted.partition("/")
+        until = time.monotonic() + seconds
+        while True:
+            found = self.get("filestore", name)
+            for one in found.get("status", {}).get("conditions", []):
+                if (one["type"], one["status"]) == (kind, status) and reason in ("", one["reason"]) and one["observedGeneration"] == found["metadata"]["generation"]:
+                    return found
+            assert time.monotonic() < until, f"no {condition}: {json.dumps(found.get('status'), indent=1)}"
+            time.sleep(0.2)
+
+    def until(self, what: str, holds, seconds: int = 30):
+        until = time.monotonic() + seconds
+        while not (found := holds()):
+            assert time.monotonic() < until, f"not within {seconds} s: {what}"
+            time.sleep(0.1)
+        return found
+
+    def events(self) -> list[tuple[str, str]]:
+        return [(event["reason"], event["note"]) for event in json.loads(self("get", "events.events.k8s.io", "-o", "json"))["items"] if event.get("reportingController") == "filestore-operator"]
+
+
+def rights(namespace: Namespace) -> str:
+    """Role and account of manifests/operator in this namespace; a token for the account."""
+    for file in ("service-account", "role", "role-binding"):
+        text = (REPO / f"manifests/operator/{file}.yaml").read_text().replace("namespace: filestore", f"namespace: {namespace.name}")
+        namespace("apply", "-f", "-", stdin=text)
+    return namespace("create", "token", "filestore-operator").strip()
+
+
+@pytest.fixture(scope="session")
+def definition():
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(REPO / "crds/filestores.yaml"))
+    kubectl("wait", "--for=condition=Established", "crd/filestores.filestore.ryax.tech", "--timeout=30s")
+
+
+class Operator:
+    """The operator as a process, restarted at will."""
+
+    def __init__(self, namespace: Namespace, scratch: Path):
+        self.namespace, self.log, self.process = namespace, scratch / "operator.log", None
+        self.port = free_port()
+        cluster = json.loads(kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))["clusters"][0]["cluster"]
+        self.kubeconfig = scratch / "operator.kubeconfig"
+        self.kubeconfig.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": rights(namespace)}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": namespace.name}}],
+        }))
+
+    def start(self):
+        command = [binary(), "operator", "--image", IMAGE, "--metrics-listen", f"127.0.0.1:{self.port}"]
+        self.process = subprocess.Popen(command, env={"KUBECONFIG": str(self.kubeconfig), "PATH": os.environ["PATH"]}, stderr=self.log.open("a"))
+        return self
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(timeout=20) == 0, self.log.read_text()
+
+    def metric(self, start: str) -> float:
+        import urllib.request
+        text = urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5).read().decode()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(start))
+
+
+@pytest.fixture
+def namespace(definition, request):
+    made = Namespace()
+    yield made
+    if request.session.testsfailed:
+        print(made("get", "all,pvc,fst,events", "-o", "wide", check=False))
+        print(made("describe", "fst,pods", check=False)[-6000:])
+    kubectl("delete", "namespace", made.name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def shared(definition):
+    """A namespace for what is only asked of the API server."""
+    made = Namespace()
+    yield made
+    kubectl("delete", "namespace", made.name, "--wait=false")
+
+
+@pytest.fixture
+def operator(namespace, tmp_path, request):
+    made = Operator(namespace, tmp_path).start()
+    yield made
+    if made.process.poll() is None:
+        made.process.kill()
+        made.process.wait()
+    if request.session.testsfailed:
+        print(made.log.read_text()[-6000:])
+
+
+def secret(name: str = "keys", **values: str) -> dict:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values or KEYS}
+
+
+def filestore(name: str = "files", **spec) -> dict:
+    return {"apiVersion": "filestore.ryax.tech/v1alpha1", "kind": "Filestore", "metadata": {"name": name},
+            "spec": {"credentials": {"secretRef": {"name": "keys"}}, "storage": {"size": "1Gi"}, **spec}}
+
+
+def client(namespace: Namespace, name: str = "files"):
+    """boto3 through the Service."""
+    address = namespace.get("service", name)["spec"]["clusterIP"]
+    return boto3.client("s3", endpoint_url=f"http://{address}:9000", region_name="us-east-1", aws_access_key_id=KEYS["root-user"], aws_secret_access_key=KEYS["root-password"],
+                        config=Config(signature_version="s3v4", s3={"addressing_style": "path"}, retries={"total_max_attempts": 10}))
+
+
+def test_a_fresh_store_serves_is_kept_as_it_is_and_outlives_its_resource(namespace, operator):
+    namespace.apply(secret(), filestore(buckets=[{"name": "uploads"}]))
+    begun = time.monotonic()
+    found = namespace.wait("Ready=True/Serving")
+    print(f"Ready after {time.monotonic() - begun:.1f} s")
+    assert found["status"]["phase"] == "Ready"
+    assert found["status"]["endpoint"] == f"http://files.{namespace.name}:9000"
+    claim = namespace.get("pvc", "files")
+    assert "ownerReferences" not in claim["metadata"]
+
+    s3 = client(namespace)
+    s3.put_object(Bucket="uploads", Key="a/b", Body=b"hello", ContentType="text/x-test")
+    answer = s3.get_object(Bucket="uploads", Key="a/b")
+    assert (answer["Body"].read(), answer["ContentType"]) == (b"hello", "text/x-test")
+
+    # What people see.
+    line = namespace("get", "fst", "files").splitlines()
+    assert line[0].split() == ["NAME", "PHASE", "READY", "COPIED%", "USED%", "AGE"]
+    assert line[1].split()[:3] == ["files", "Ready", "True"]
+    namespace.until("used space is told", lambda: namespace.get("filestore", "files")["status"]["storage"].get("usedPercent") is not None)
+
+    # Drift: replicas and a variable go back, and it is said who it was.
+    namespace("scale", "deployment", "files", "--replicas=0")
+    namespace.until("replicas are put back", lambda: namespace.get("deployment", "files")["spec"]["replicas"] == 1)
+    namespace("set", "env", "deployment/files", "ROOT_ACCESS_KEY_ID=intruder")
+    wanted = {"secretKeyRef": {"name": "keys", "key": "root-user"}}
+    namespace.until("the variable is put back", lambda: any(
+        variable["name"] == "ROOT_ACCESS_KEY_ID" and variable.get("valueFrom", {}).get("secretKeyRef", {}).get("key") == wanted["secretKeyRef"]["key"] and "value" not in variable
+        for variable in namespace.get("deployment", "files")["spec"]["template"]["spec"]["containers"][0]["env"]))
+    namespace("delete", "service", "files")
+    namespace.until("the Service is back", lambda: "files" in namespace("get", "service", "-o", "name"))
+    notes = namespace.until("both are told", lambda: [note for reason, note in namespace.events() if reason == "DriftCorrected"])
+    assert any("spec.replicas" in note and "kubectl" in note for note in notes), notes
+
+    # Nothing to do: nothing is written.
+    namespace.wait("Ready=True/Serving")
+    namespace.until("the store is quiet", lambda: quiet(operator))
+
+    # Gone, but for the data.
+    uid = claim["metadata"]["uid"]
+    namespace("delete", "filestore", "files")
+    namespace.until("the Deployment goes", lambda: "files" not in namespace("get", "deployment", "-o", "name"))
+    note = namespace.until("it is told where the data is", lambda: [note for reason, note in namespace.events() if reason == "ClaimRetained"])[0]
+    assert f"kubectl delete pvc files --namespace {namespace.name}" in note
+    namespace.apply(filestore(buckets=[{"name": "uploads"}]))
+    namespace.wait("Ready=True/Serving")
+    assert namespace.get("pvc", "files")["metadata"]["uid"] == uid
+    assert client(namespace).get_object(Bucket="uploads", Key="a/b")["Body"].read() == b"hello"
+    operator.stop()
+
+
+def quiet(operator: Operator, seconds: float = 3) -> bool:
+    before = operator.metric("filestore_operator_writes_total")
+    time.sleep(seconds)
+    return operator.metric("filestore_operator_writes_total") == before
+
+
+def test_a_missing_secret_is_said_and_noticed_when_it_comes(namespace, operator):
+    namespace.apply(filestore(), filestore("other", credentials={"secretRef": {"name": "keys"}, "keys": {"accessKey": "user", "secretKey": "pass word".replace(" ", "-")}}))
+    namespace.wait("Stalled=True/SecretMissing", seconds=30)
+    namespace.apply(secret())
+    namespace.wait("Ready=True/Serving")
+    # The same Secret lacks the names that the other one asks for.
+    found = namespace.wait("Stalled=True/SecretKeyMissing", "other", seconds=30)
+    assert "root-password, root-user" in next(one["message"] for one in found["status"]["conditions"] if one["type"] == "Stalled")
+    namespace.apply(secret(**KEYS, user="u-ser", **{"pass-word": "0123456789ab"}))
+    namespace.wait("Ready=True/Serving", "other")
+
+
+def test_suspended_and_started_again_by_another_operator(namespace, operator):
+    namespace.apply(secret(), filestore(suspend=True))
+    namespace.wait("Ready=False/Suspended", seconds=30)
+    operator.stop()
+    operator.start()
+    namespace("patch", "filestore", "files", "--type=merge", "-p", '{"spec":{"suspend":false}}')
+    namespace.wait("Ready=True/Serving")
+
+
+# What must be refused, with what is said; `spec` replaces fields of a good one.
+REFUSED = {
+    "neither size nor claim": ({"storage": {}}, "exactly one of size or existingClaim"),
+    "both size and claim": ({"storage": {"size": "1Gi", "existingClaim": "x"}}, "exactly one of size or existingClaim"),
+    "class beside a claim": ({"storage": {"existingClaim": "x", "storageClassName": "c"}}, "belong to a new claim"),
+    "tag latest": ({"image": "x/y:latest"}, "tag latest is not allowed"),
+    "engine without its image": ({"engine": "versitygw"}, "versitygw is set exactly when engine is versitygw"),
+    "unknown engine": ({"engine": "other"}, 'supported values: "bundled", "versitygw"'),
+    "unknown field": ({"enigne": "bundled"}, 'unknown field "spec.enigne"'),
+    "ids on OpenShift": ({"security": {"profile": "openshift", "runAsUser": 1}}, "profile openshift sets no ids"),
+    "root": ({"security": {"runAsUser": 0}}, "should be greater than or equal to 1"),
+    "bucket with capitals": ({"buckets": [{"name": "Uploads"}]}, "should match"),
+    "mode online without endpoint": ({"migration": {"mode": "online"}}, "mode online needs source.endpoint"),
+    "mode offline without claim": ({"migration": {"mode": "offline", "source": {"endpoint": "http://m:9000"}}}, "mode offline needs source.existingClaim"),
+    "two sources": ({"migration": {"source": {"endpoint": "http://m:9000", "existingClaim": "x"}}}, "exactly one of endpoint or existingClaim"),
+    "path of an endpoint": ({"migration": {"source": {"endpoint": "http://m:9000", "path": "x"}}}, "path belongs to existingClaim"),
+    "keys of a claim": ({"migration": {"source": {"existingClaim": "x", "credentials": {"secretRef": {"name": "s"}}}}}, "credentials belong to endpoint"),
+    "not a URL": ({"migration": {"source": {"endpoint": "minio:9000"}}}, "should match"),
+    "no credentials": ({"credentials": None}, "spec.credentials: Required value"),
+}
+
+# Changes that must be refused: the fields before and after.
+CHANGES = {
+    "shrinking": ({"storage": {"size": "20Gi"}}, {"storage": {"size": "10Gi"}}, "size can grow, never shrink"),
+    "shrinking in another unit": ({"storage": {"size": "20Gi"}}, {"storage": {"size": "20000Mi"}}, "size can grow, never shrink"),
+    "another class": ({"storage": {"size": "1Gi", "storageClassName": "a"}}, {"storage": {"size": "1Gi", "storageClassName": "b"}}, "storageClassName of a claim cannot change"),
+    "a class for a claim that has the default": ({"storage": {"size": "1Gi"}}, {"storage": {"size": "1Gi", "storageClassName": "b"}}, "storageClassName of a claim cannot change"),
+    "other access modes": ({"storage": {"size": "1Gi"}}, {"storage": {"size": "1Gi", "accessModes": ["ReadWriteMany"]}}, "accessModes of a claim cannot change"),
+    "another metadata mode": ({"storage": {"size": "1Gi", "metadata": "xattr"}}, {"storage": {"size": "1Gi", "metadata": "sidecar"}}, "metadata is fixed"),
+}
+
+
+def dry_run(namespace: Namespace, found: dict) -> str:
+    return namespace("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump(found), check=False)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_the_api_server_refuses(shared, what):
+    spec, message = REFUSED[what]
+    found = filestore(**spec)
+    found["spec"] = {name: value for name, value in found["spec"].items() if value is not None}
+    assert message in dry_run(shared, found)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_the_api_server_refuses_a_change(shared, what):
+    before, after, message = CHANGES[what]
+    name = what.replace(" ", "-")[:40].strip("-")
+    shared.apply(filestore(name, **before))
+    assert message in dry_run(shared, filestore(name, **after))
+
+
+@pytest.mark.parametrize("file", ["operator/tests/golden/offline.yaml", "operator/tests/golden/online.yaml", "operator/tests/golden/fresh.yaml", "operator/tests/golden/versitygw.yaml", "examples/fresh.yaml", "examples/online.yaml", "examples/takeover.yaml"])
+def test_the_api_server_takes_our_examples_as_they_are(shared, file):
+    """Not one field is added, else GitOps tools would show it as a difference for ever."""
+    documents = yaml.safe_load_all((REPO / file).read_text())
+    found = next(document for document in documents if document and document["kind"] == "Filestore")
+    found["metadata"].pop("namespace", None)
+    told = json.loads(shared("create", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-", stdin=json.dumps(found)))
+    assert told["spec"] == found["spec"]
+    assert "status" not in told
+
+
+def test_sizes_may_grow(shared):
+    shared.apply(filestore("grows", storage={"size": "1Gi"}))
+    assert "configured" in dry_run(shared, filestore("grows", storage={"size": "1500Mi"}))

@@ -1,0 +1,334 @@
+//! One round for one Filestore.
+
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Service, ServiceAccount};
+use kube::core::{DeserializeGuard, NamespaceResourceScope};
+use kube::runtime::controller::Action;
+use kube::{Resource as _, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::api::{Error, Requests};
+use super::context::Context;
+use super::observe::{self, Fetched};
+use crate::api::{API_VERSION, Filestore, FilestoreStatus, Phase};
+use crate::drift;
+use crate::notices::{self, Notice};
+use crate::observed::Observed;
+use crate::plan::{self, Apply, Kind, Step};
+use crate::status::{self, Problem};
+use crate::validate::{ValidatedFilestore, validate};
+
+/// What the watch shows; an object of an unknown form must not hide the others.
+pub(super) type Watched = DeserializeGuard<Filestore>;
+
+/// Longest pause after failed requests.
+const LONGEST_BACKOFF: Duration = Duration::from_mins(5);
+
+fn key(watched: &Watched) -> (String, String) {
+    (watched.namespace().unwrap_or_default(), watched.name_any())
+}
+
+/// One round, measured.
+///
+/// # Errors
+/// A request failed; [`on_error`] says when to try again.
+pub(super) async fn reconcile(
+    watched: Arc<Watched>,
+    context: Arc<Context>,
+) -> Result<Action, Error> {
+    let begun = Instant::now();
+    let result = Box::pin(round(&watched, &context)).await;
+    context.metrics.round(begun.elapsed(), result.is_ok());
+    if result.is_ok() {
+        context.failures().remove(&key(&watched));
+    }
+    result
+}
+
+/// Tries again after 1 s, 2 s, 4 s … up to five minutes, spread by a tenth.
+#[expect(clippy::needless_pass_by_value, reason = "the controller's signature")]
+pub(super) fn on_error(watched: Arc<Watched>, error: &Error, context: Arc<Context>) -> Action {
+    let key = key(&watched);
+    tracing::warn!(name = %key.1, namespace = %key.0, %error, "Round failed");
+    let mut failures = context.failures();
+    let count = failures.entry(key.clone()).or_default();
+    *count = count.saturating_add(1);
+    let pause = Duration::from_secs(1 << (*count - 1).min(9)).min(LONGEST_BACKOFF);
+    Action::requeue(spread(pause, &(key, *count)))
+}
+
+/// `pause`, up to a tenth longer, so that many objects do not come at once.
+fn spread(pause: Duration, seed: &impl std::hash::Hash) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    seed.hash(&mut hasher);
+    let part = u32::try_from(hasher.finish() % 1000).unwrap_or_default();
+    pause + pause / 10 * part / 1000
+}
+
+async fn round(watched: &Watched, context: &Context) -> Result<Action, Error> {
+    let namespace = watched.namespace().unwrap_or_default();
+    let requests = Requests {
+        client: context.client(),
+        namespace: &namespace,
+        metrics: &context.metrics,
+    };
+    let Some(fetched) = observe::filestore(&requests, &watched.name_any()).await? else {
+        context.metrics.forget(&namespace, &watched.name_any());
+        return Ok(Action::await_change());
+    };
+    if fetched.metadata.deletion_timestamp.is_some() {
+        // Somebody's finalizer holds it. Nothing is made for what is going away.
+        return Ok(Action::await_change());
+    }
+    let mut work = Work {
+        context,
+        requests,
+        about: reference(&fetched),
+        observed: Observed::default(),
+        problems: Vec::new(),
+        refused: None,
+    };
+    let checked = match work.check(&fetched).await {
+        Ok(checked) => checked,
+        Err(error) => work.refuse(error).map(|()| None)?,
+    };
+    if let Some(filestore) = &checked
+        && let Err(error) = Box::pin(work.keep(filestore, &fetched)).await
+    {
+        work.refuse(error)?;
+    }
+    let next = work.report(&fetched, checked.as_ref()).await?;
+    context
+        .metrics
+        .phase(&namespace, &watched.name_any(), next.phase);
+    match work.refused {
+        Some(error) => Err(error),
+        None => Ok(Action::requeue(spread(
+            pause(next.phase),
+            &fetched.metadata.uid,
+        ))),
+    }
+}
+
+/// How long a round's result is good for when no watch says otherwise.
+fn pause(phase: Option<Phase>) -> Duration {
+    Duration::from_secs(match phase {
+        Some(Phase::Migrating) => 10,
+        Some(Phase::Provisioning) => 30,
+        Some(Phase::Failed | Phase::Degraded) => 300,
+        _ => 600,
+    })
+}
+
+fn reference(fetched: &Fetched) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(API_VERSION.to_owned()),
+        kind: Some(Filestore::kind(&()).into_owned()),
+        name: fetched.metadata.name.clone(),
+        namespace: fetched.metadata.namespace.clone(),
+        uid: fetched.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// A round under way.
+struct Work<'a> {
+    context: &'a Context,
+    requests: Requests<'a>,
+    about: ObjectReference,
+    observed: Observed,
+    problems: Vec<Problem>,
+    /// The first request that the API server refused.
+    refused: Option<Error>,
+}
+
+impl Work<'_> {
+    /// Keeps a refusal among the problems; what else went wrong ends the round.
+    fn refuse(&mut self, error: Error) -> Result<(), Error> {
+        if !error.is_refusal() {
+            return Err(error);
+        }
+        self.problems.push(Problem::refused(error.to_string()));
+        self.refused.get_or_insert(error);
+        Ok(())
+    }
+
+    /// The checked spec; `None` when it is wrong, which is then among the problems.
+    async fn check(&mut self, fetched: &Fetched) -> Result<Option<ValidatedFilestore>, Error> {
+        let checked = match &fetched.filestore {
+            Ok(filestore) => self.validated(filestore.clone()).await?,
+            Err(error) => Err(Problem::unreadable(error)),
+        };
+        match checked {
+            Ok(checked) => Ok(Some(checked)),
+            Err(problem) => {
+                self.problems.push(problem);
+                // A store that serves goes on serving; whether it does is all we ask.
+                let name = fetched.metadata.name.as_deref().unwrap_or_default();
+                self.observed.pods = observe::pods(&self.requests, name).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn validated(
+        &self,
+        mut filestore: Filestore,
+    ) -> Result<Result<ValidatedFilestore, Problem>, Error> {
+        if let Some(image) = &self.context.image {
+            filestore.spec.image.get_or_insert_with(|| image.clone());
+        }
+        let secrets = observe::secrets(&self.requests, &filestore).await?;
+        Ok(validate(&filestore, &secrets).map_err(|error| Problem::invalid(&error)))
+    }
+
+    /// Brings the cluster to what the spec says.
+    async fn keep(
+        &mut self,
+        filestore: &ValidatedFilestore,
+        fetched: &Fetched,
+    ) -> Result<(), Error> {
+        self.observed = Box::pin(observe::cluster(&self.requests, filestore)).await?;
+        let owner = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+            api_version: API_VERSION.to_owned(),
+            kind: Filestore::kind(&()).into_owned(),
+            name: fetched.metadata.name.clone().unwrap_or_default(),
+            uid: fetched.metadata.uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            ..Default::default()
+        };
+        let plan = plan::plan(filestore, &owner, &self.observed);
+        self.problems.extend(plan.problems);
+        for step in &plan.steps {
+            if let Err(error) = self.carry_out(step).await {
+                self.refuse(error)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&mut self, step: &Step) -> Result<(), Error> {
+        match step {
+            Step::CreateClaim(claim) => {
+                let name = claim.metadata.name.as_deref().unwrap_or_default();
+                self.observed.claim = self.requests.create(name, claim.as_ref()).await?;
+            }
+            Step::PatchClaim { name, patch, .. } => {
+                let claim: PersistentVolumeClaim = self.requests.merge(name, patch).await?;
+                let is = |seen: &Option<PersistentVolumeClaim>| {
+                    seen.as_ref()
+                        .is_some_and(|seen| seen.metadata.name == claim.metadata.name)
+                };
+                if is(&self.observed.source_claim) {
+                    self.observed.source_claim = Some(claim);
+                } else if is(&self.observed.claim) {
+                    self.observed.claim = Some(claim);
+                }
+            }
+            Step::Apply(apply) => self.apply(apply).await?,
+        }
+        if let Some(notice) = notices::of_step(step) {
+            self.context.tell(&notice, &self.about).await;
+        }
+        Ok(())
+    }
+
+    async fn apply(&mut self, apply: &Apply) -> Result<(), Error> {
+        let Apply {
+            kind,
+            name,
+            object,
+            drift,
+        } = apply;
+        let applied = match kind {
+            Kind::ServiceAccount => {
+                let live = self.observed.service_account.as_ref();
+                let applied: ServiceAccount = self.put_back(apply, live).await?;
+                serde_json::to_value(self.observed.service_account.insert(applied))
+            }
+            Kind::Service => {
+                let live = self.observed.service.as_ref();
+                let applied: Service = self.put_back(apply, live).await?;
+                serde_json::to_value(self.observed.service.insert(applied))
+            }
+            Kind::Deployment => {
+                let live = self.observed.deployment.as_ref();
+                let applied: Deployment = self.put_back(apply, live).await?;
+                serde_json::to_value(self.observed.deployment.insert(applied))
+            }
+        };
+        let applied = applied.map_err(|error| Error::Json(kind.as_str(), error))?;
+        let stays = drift::differences(object, &applied);
+        if !drift.is_empty() && !stays.is_empty() {
+            let notice = Notice::drift_stays(*kind, name, &stays);
+            self.context.tell(&notice, &self.about).await;
+        }
+        Ok(())
+    }
+
+    /// Applies; where somebody else set what excludes our fields, that is taken away first.
+    async fn put_back<K>(&self, apply: &Apply, live: Option<&K>) -> Result<K, Error>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Serialize,
+    {
+        let Apply { name, object, .. } = apply;
+        let refused = match self.requests.apply(name, object).await {
+            Err(error) if error.is_invalid() && !apply.drift.is_empty() => error,
+            other => return other,
+        };
+        let Some(live) = live else {
+            return Err(refused);
+        };
+        let live = serde_json::to_value(live).map_err(|error| Error::Json("live", error))?;
+        let paths: Vec<_> = apply.drift.iter().map(|drift| drift.path.clone()).collect();
+        let mut patch = drift::restore(object, &live, &paths);
+        // Computed from what was seen: of no use for an object that has changed since.
+        patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        self.requests.merge::<K>(name, &patch).await?;
+        self.requests.apply(name, object).await
+    }
+
+    /// Tells how it stands: events first, so that a process killed in between tells twice rather
+    /// than never; then the status, if it has changed.
+    async fn report(
+        &self,
+        fetched: &Fetched,
+        filestore: Option<&ValidatedFilestore>,
+    ) -> Result<FilestoreStatus, Error> {
+        let next = status::status(&status::Input {
+            generation: fetched.metadata.generation,
+            previous: &fetched.status,
+            filestore,
+            observed: &self.observed,
+            problems: &self.problems,
+            now: Timestamp::now(),
+        });
+        if next == fetched.status {
+            return Ok(next);
+        }
+        for notice in notices::of_edges(&fetched.status, &next) {
+            self.context.tell(&notice, &self.about).await;
+        }
+        let name = fetched.metadata.name.as_deref().unwrap_or_default();
+        let object = json!({
+            "apiVersion": API_VERSION,
+            "kind": Filestore::kind(&()),
+            "metadata": {"name": name, "namespace": fetched.metadata.namespace},
+            "status": next,
+        });
+        self.requests.apply_status::<Watched>(name, &object).await?;
+        Ok(next)
+    }
+}

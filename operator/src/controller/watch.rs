@@ -1,0 +1,169 @@
+//! What wakes the reconciler.
+
+use std::fmt::Debug;
+use std::future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filestore_common::shutdown::CancellationToken;
+use futures::StreamExt as _;
+use futures::future::join_all;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
+use kube::core::{NamespaceResourceScope, PartialObjectMeta};
+use kube::runtime::controller::{Config, Controller, Error};
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates};
+use kube::{Api, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+use super::Scope;
+use super::context::Context;
+use super::deletion;
+use super::observe::secret_names;
+use super::reconcile::{Watched, on_error, reconcile};
+use crate::render::NAME_LABEL;
+
+/// Changes of one object that come together are one round.
+const DEBOUNCE: Duration = Duration::from_millis(300);
+
+/// Rounds at the same time, of different Filestores.
+const CONCURRENCY: u16 = 4;
+
+/// Deleted Filestores that wait to be told of; more are told of in the log only.
+const DELETIONS: usize = 64;
+
+/// Looks after all Filestores of `scope` until `term`; rounds under way are ended first.
+pub(super) async fn run(scope: &Scope, context: &Arc<Context>, term: &CancellationToken) {
+    match scope {
+        Scope::All => one(None, context, term).await,
+        Scope::Namespaces(names) => {
+            let all = names.iter().map(|name| one(Some(name), context, term));
+            join_all(all).await;
+        }
+    }
+}
+
+async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &CancellationToken) {
+    let (deleted, deletions) = mpsc::channel(DELETIONS);
+    let (reader, writer) = reflector::store();
+    let filestores = watcher(api::<Watched>(context, namespace), watcher::Config::default())
+        .default_backoff()
+        .reflect(writer)
+        .inspect(move |event| {
+            if let Ok(Event::Delete(filestore)) = event
+                && deleted.try_send(filestore.clone()).is_err()
+            {
+                tracing::info!(name = %filestore.name_any(), "A Filestore was deleted, its claim is kept");
+            }
+        })
+        .applied_objects()
+        // Our own writes of the status are no news.
+        .predicate_filter(
+            predicates::generation.combine(predicates::annotations),
+            PredicateConfig::default(),
+        );
+    let by_label = || watcher::Config::default().labels(NAME_LABEL);
+    let referring = reader.clone();
+    let controller = Controller::for_stream(filestores, reader)
+        .with_config(
+            Config::default()
+                .debounce(DEBOUNCE)
+                .concurrency(CONCURRENCY),
+        )
+        .watches(api::<Deployment>(context, namespace), by_label(), named)
+        .watches(api::<Service>(context, namespace), by_label(), named)
+        .watches(api::<ServiceAccount>(context, namespace), by_label(), named)
+        .watches(api::<Pod>(context, namespace), by_label(), named)
+        .watches(
+            api::<PersistentVolumeClaim>(context, namespace),
+            watcher::Config::default(),
+            claims(referring.clone()),
+        )
+        .watches(
+            // Metadata alone: the values of all Secrets would fill our memory.
+            api::<PartialObjectMeta<Secret>>(context, namespace),
+            watcher::Config::default(),
+            move |secret| users_of(&referring, &secret),
+        )
+        .graceful_shutdown_on(term.clone().cancelled_owned())
+        .run(reconcile, on_error, Arc::clone(context))
+        .for_each(|result| {
+            match result {
+                // Failed rounds are logged where the pause is chosen.
+                Ok(_) | Err(Error::ReconcilerFailed(..) | Error::ObjectNotFound(_)) => {}
+                Err(error) => tracing::warn!(%error, "A watch was interrupted; it is set up again"),
+            }
+            future::ready(())
+        });
+    tokio::join!(controller, deletion::tell(deletions, context));
+}
+
+fn api<K>(context: &Context, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + Debug,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(context.client().clone(), namespace),
+        None => Api::all(context.client().clone()),
+    }
+}
+
+/// The Filestore that an object's label names.
+#[expect(clippy::needless_pass_by_value, reason = "the controller's signature")]
+fn named<K: Resource>(object: K) -> Option<ObjectRef<Watched>> {
+    let name = object.labels().get(NAME_LABEL)?;
+    let namespace = object.namespace()?;
+    Some(ObjectRef::new(name).within(&namespace))
+}
+
+/// Filestores that use a claim: by its label, or because they name it.
+fn claims(
+    filestores: Store<Watched>,
+) -> impl Fn(PersistentVolumeClaim) -> Vec<ObjectRef<Watched>> + Send + Sync + 'static {
+    move |claim| {
+        let name = claim.name_any();
+        let mut found = users(&filestores, claim.namespace().as_deref(), |watched| {
+            let Ok(filestore) = &watched.0 else {
+                return false;
+            };
+            let source = filestore.spec.migration.as_ref();
+            let source = source.and_then(|migration| migration.source.as_ref());
+            let source = source.and_then(|source| source.existing_claim.as_ref());
+            filestore.spec.storage.existing_claim.as_ref() == Some(&name) || source == Some(&name)
+        });
+        found.extend(named(claim));
+        found
+    }
+}
+
+fn users_of(
+    filestores: &Store<Watched>,
+    secret: &PartialObjectMeta<Secret>,
+) -> Vec<ObjectRef<Watched>> {
+    let name = secret.name_any();
+    users(filestores, secret.namespace().as_deref(), |watched| {
+        let Ok(filestore) = &watched.0 else {
+            return false;
+        };
+        secret_names(filestore).contains(name.as_str())
+    })
+}
+
+fn users(
+    filestores: &Store<Watched>,
+    namespace: Option<&str>,
+    uses: impl Fn(&Watched) -> bool,
+) -> Vec<ObjectRef<Watched>> {
+    filestores
+        .state()
+        .iter()
+        .filter(|watched| watched.namespace().as_deref() == namespace && uses(watched))
+        .map(|watched| ObjectRef::from_obj(watched.as_ref()))
+        .collect()
+}

@@ -1,0 +1,189 @@
+//! What is worth an event: edges of conditions, and what the operator did.
+
+use crate::api::FilestoreStatus;
+use crate::drift::Path;
+use crate::plan::{Apply, ClaimChange, Kind, Step};
+use crate::status::{find, reason};
+
+/// An event to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Shown as `Warning` instead of `Normal`.
+    pub warning: bool,
+    /// A word for programs.
+    pub reason: &'static str,
+    /// A line for people.
+    pub note: String,
+    /// The object that it happened to. Events that differ in nothing else are counted as one.
+    pub related: Option<Related>,
+}
+
+/// An object of the Filestore's namespace, or a field of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// Its `apiVersion`.
+    pub api_version: &'static str,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// The field.
+    pub field: Option<String>,
+}
+
+impl Related {
+    fn claim(name: &str) -> Self {
+        Self {
+            api_version: "v1",
+            kind: "PersistentVolumeClaim",
+            name: name.to_owned(),
+            field: None,
+        }
+    }
+
+    fn field(kind: Kind, name: &str, path: Option<&Path>) -> Self {
+        Self {
+            api_version: match kind {
+                Kind::Deployment => "apps/v1",
+                Kind::Service | Kind::ServiceAccount => "v1",
+            },
+            kind: kind.as_str(),
+            name: name.to_owned(),
+            field: path.map(Path::to_string),
+        }
+    }
+}
+
+impl Notice {
+    fn new(warning: bool, reason: &'static str, note: impl Into<String>) -> Self {
+        Self {
+            warning,
+            reason,
+            note: note.into(),
+            related: None,
+        }
+    }
+
+    fn about(self, related: Related) -> Self {
+        Self {
+            related: Some(related),
+            ..self
+        }
+    }
+
+    /// The Filestore is gone, its claim is not.
+    pub fn claim_retained(claim: &str, namespace: &str) -> Self {
+        Self::new(
+            false,
+            "ClaimRetained",
+            format!(
+                "the Filestore was deleted, its data is kept; to delete the data for good: kubectl delete pvc {claim} --namespace {namespace}"
+            ),
+        )
+    }
+
+    /// A field goes back to another value as soon as it is set.
+    pub fn drift_stays(kind: Kind, name: &str, paths: &[Path]) -> Self {
+        let fields = list(paths);
+        let kind_name = kind.as_str();
+        Self::new(
+            true,
+            "DriftStays",
+            format!(
+                "{kind_name} {name}: {fields} is changed again while it is written, by an admission webhook most likely; exempt the object from it"
+            ),
+        )
+        .about(Related::field(kind, name, paths.first()))
+    }
+}
+
+fn list(paths: &[Path]) -> String {
+    paths
+        .iter()
+        .map(Path::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// What a step that was carried out has to tell; `None` for routine.
+pub fn of_step(step: &Step) -> Option<Notice> {
+    let (claim, reason, note) = match step {
+        Step::CreateClaim(claim) => {
+            let name = claim.metadata.name.as_deref().unwrap_or_default();
+            (
+                name,
+                "ClaimCreated",
+                format!("PersistentVolumeClaim {name}"),
+            )
+        }
+        Step::PatchClaim { name, why, .. } => match why {
+            ClaimChange::Grow(from, to) => (
+                name.as_str(),
+                "ClaimGrows",
+                format!("PersistentVolumeClaim {name} from {from} to {to}"),
+            ),
+            ClaimChange::Protect => (
+                name.as_str(),
+                "ClaimProtected",
+                format!("PersistentVolumeClaim {name}: Helm and Argo CD are told to keep it"),
+            ),
+        },
+        Step::Apply(apply) => return of_drift(apply),
+    };
+    Some(Notice::new(false, reason, note).about(Related::claim(claim)))
+}
+
+fn of_drift(apply: &Apply) -> Option<Notice> {
+    let first = apply.drift.first()?;
+    let more = match apply.drift.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let kind = apply.kind.as_str();
+    let note = format!(
+        "{kind} {}: {}{more}, changed by {:?}, is put back",
+        apply.name, first.path, first.manager
+    );
+    let related = Related::field(apply.kind, &apply.name, Some(&first.path));
+    Some(Notice::new(true, "DriftCorrected", note).about(related))
+}
+
+/// What has changed between two statuses and concerns people.
+pub fn of_edges(previous: &FilestoreStatus, next: &FilestoreStatus) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    for condition in &next.conditions {
+        let before = find(previous, &condition.type_);
+        let holds = condition.status == "True";
+        let same = before.is_some_and(|before| {
+            before.status == condition.status && before.reason == condition.reason
+        });
+        if same {
+            continue;
+        }
+        let Some(reason) = reason::ALL
+            .iter()
+            .map(|row| row.name)
+            .find(|name| *name == condition.reason)
+        else {
+            continue;
+        };
+        let told = match condition.type_.as_str() {
+            reason::READY => (holds || reason == reason::SUSPENDED).then_some(false),
+            reason::STALLED => holds.then_some(true),
+            reason::MIGRATED if holds => (reason != reason::NOT_REQUESTED).then_some(false),
+            reason::MIGRATED => match reason {
+                reason::COPYING => Some(false),
+                reason::SOURCE_UNREACHABLE | reason::SOURCE_CHANGING | reason::VERIFY_FAILED => {
+                    Some(true)
+                }
+                _ => None,
+            },
+            reason::STORAGE_READY => (reason == reason::EXPANDING).then_some(false),
+            _ => None,
+        };
+        if let Some(warning) = told {
+            notices.push(Notice::new(warning, reason, condition.message.clone()));
+        }
+    }
+    notices
+}

@@ -1,0 +1,170 @@
+//! How the take-over stands, from the init container that does it.
+
+use filestore_common::marker::Counts;
+
+use super::{Verdict, reason, summary};
+use crate::api::{FilestoreStatus, MigrationStatus};
+use crate::observed::{ContainerView, Observed};
+use crate::validate::ValidatedFilestore;
+
+/// Exit codes of `filestore migrate` (docs/reference/exit-codes.md) and their reasons.
+const CODES: [(i32, &str); 8] = [
+    (1, reason::OBJECTS_FAILED),
+    (3, reason::VERIFY_FAILED),
+    (4, reason::SOURCE_UNREACHABLE),
+    (5, reason::REFUSED),
+    (6, reason::CREDENTIALS_REFUSED),
+    (7, reason::SOURCE_CHANGING),
+    (8, reason::DIVERGED),
+    (130, reason::INTERRUPTED),
+];
+
+/// Reasons that go away by trying again, which the kubelet does.
+const PASSING: [&str; 6] = [
+    reason::PENDING,
+    reason::COPYING,
+    reason::SOURCE_UNREACHABLE,
+    reason::SOURCE_CHANGING,
+    reason::VERIFY_FAILED,
+    reason::INTERRUPTED,
+];
+
+/// Whether a person is needed.
+pub(super) fn needs_a_person(verdict: &Verdict) -> bool {
+    !verdict.holds && !PASSING.contains(&verdict.reason)
+}
+
+/// Condition `Migrated`.
+pub(super) fn condition(
+    filestore: &ValidatedFilestore,
+    observed: &Observed,
+    previous: &FilestoreStatus,
+) -> Verdict {
+    let Some(migration) = &filestore.migration else {
+        return Verdict::new(true, reason::NOT_REQUESTED, "a fresh store");
+    };
+    if migration.source.is_none() {
+        return unnamed(&observed.legacy);
+    }
+    match observed.migrate() {
+        Some((ContainerView::Ended { code: 0, message }, _)) => {
+            let told = summary::read(&message);
+            if told.nothing_to_migrate {
+                Verdict::new(
+                    true,
+                    reason::NOTHING_TO_MIGRATE,
+                    "the legacy store does not exist",
+                )
+            } else {
+                let text = or(told.text, || "the legacy store was taken over".to_owned());
+                Verdict::new(true, reason::COMPLETED, text)
+            }
+        }
+        Some((ContainerView::Ended { code, message }, _)) => {
+            let known = CODES.iter().find(|(known, _)| *known == code);
+            let reason = known.map_or(reason::OBJECTS_FAILED, |(_, reason)| reason);
+            let text = or(summary::read(&message).text, || {
+                format!("the take-over ended with exit code {code}")
+            });
+            Verdict::new(false, reason, text)
+        }
+        // The truth is on the volume. That the hand-over was seen once is good enough for a pod that
+        // is stopped or starts again: all it does then is to look for news on the source.
+        _ if was_completed(migration.id.as_deref(), previous) => {
+            let condition = super::find(previous, reason::MIGRATED);
+            let message = condition.map_or("", |condition| condition.message.as_str());
+            Verdict::new(true, reason::COMPLETED, message)
+        }
+        Some((ContainerView::Running, _)) if observed.told.connecting_fails => Verdict::new(
+            false,
+            reason::SOURCE_UNREACHABLE,
+            "the legacy store does not answer; the log of the container migrate says how",
+        ),
+        Some((ContainerView::Running, _)) => {
+            Verdict::new(false, reason::COPYING, "the take-over runs")
+        }
+        _ => Verdict::new(false, reason::PENDING, "the take-over has not begun"),
+    }
+}
+
+fn unnamed(legacy: &[String]) -> Verdict {
+    let names = legacy.join(", ");
+    match legacy.len() {
+        0 => Verdict::new(
+            true,
+            reason::NOTHING_TO_MIGRATE,
+            "no source is named and nothing in the namespace looks like a MinIO",
+        ),
+        1 => Verdict::new(
+            false,
+            reason::SOURCE_NOT_NAMED,
+            format!(
+                "{names} looks like the legacy store; name it under migration.source (endpoint, or existingClaim once it is stopped)"
+            ),
+        ),
+        _ => Verdict::new(
+            false,
+            reason::AMBIGUOUS_SOURCE,
+            format!("{names} look like legacy stores; name one under migration.source"),
+        ),
+    }
+}
+
+fn was_completed(id: Option<&str>, previous: &FilestoreStatus) -> bool {
+    let same_run = previous
+        .migration
+        .as_ref()
+        .is_some_and(|migration| migration.id.as_deref() == id);
+    same_run
+        && super::find(previous, reason::MIGRATED)
+            .is_some_and(|found| found.status == "True" && found.reason == reason::COMPLETED)
+}
+
+fn or(text: String, other: impl FnOnce() -> String) -> String {
+    if text.is_empty() { other() } else { text }
+}
+
+/// Numbers of the take-over.
+pub(super) fn numbers(
+    filestore: &ValidatedFilestore,
+    observed: &Observed,
+    previous: &FilestoreStatus,
+    verdict: &Verdict,
+) -> Option<MigrationStatus> {
+    let migration = filestore.migration.as_ref()?;
+    let before = previous
+        .migration
+        .as_ref()
+        .filter(|before| before.id == migration.id);
+    let copied = match verdict.reason {
+        reason::COMPLETED => Some(100),
+        _ => observed
+            .told
+            .copied_percent
+            .or_else(|| before.and_then(|before| before.copied_percent)),
+    };
+    let restarts = observed.migrate().map(|(_, restarts)| restarts);
+    let carried = match observed.migrate() {
+        Some((ContainerView::Ended { code: 0, message }, _)) => summary::read(&message).carried,
+        _ => None,
+    };
+    let number = |of: fn(&Counts) -> u64, before: Option<i64>| {
+        let now = carried
+            .as_ref()
+            .and_then(|carried| i64::try_from(of(carried)).ok());
+        now.or(before)
+    };
+    Some(MigrationStatus {
+        id: migration.id.clone(),
+        copied_percent: copied,
+        objects: number(
+            |carried| carried.objects,
+            before.and_then(|before| before.objects),
+        ),
+        bytes: number(
+            |carried| carried.bytes,
+            before.and_then(|before| before.bytes),
+        ),
+        restarts: restarts.filter(|count| *count > 0),
+    })
+}

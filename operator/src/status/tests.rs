@@ -1,0 +1,298 @@
+//! What the cluster shows, as `kubectl get pod -o yaml` prints it, and what the status says.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Manifest, validate};
+
+const HEAD: &str = "\
+apiVersion: v1
+kind: Secret
+metadata: {name: keys}
+stringData: {root-user: ryax, root-password: Ab3dEf6hIj9k}
+---
+apiVersion: filestore.ryax.tech/v1alpha1
+kind: Filestore
+metadata: {name: files, namespace: ns}
+spec:
+  credentials: {secretRef: {name: keys}}
+  storage: {size: 20Gi}
+";
+
+fn filestore(more: &str) -> ValidatedFilestore {
+    let manifest = Manifest::parse("m.yaml", &format!("{HEAD}{more}")).unwrap();
+    validate(&manifest.filestore, &manifest.secrets).unwrap()
+}
+
+const TAKE_OVER: &str = "  migration: {id: run-1, source: {endpoint: 'http://minio:9000'}}\n";
+
+/// Everything is there, and a pod with this status.
+fn cluster(pod_status: &Value) -> Observed {
+    let object = |value: Value| serde_json::from_value::<k8s_openapi::api::core::v1::Pod>(value);
+    Observed {
+        claim: serde_json::from_value(json!({
+            "metadata": {"name": "files"},
+            "spec": {"volumeName": "pv-1"},
+            "status": {"phase": "Bound", "capacity": {"storage": "20Gi"}},
+        }))
+        .unwrap(),
+        pods: vec![
+            object(json!({
+                "metadata": {"name": "files-1", "creationTimestamp": "2026-11-30T10:00:00Z"},
+                "status": pod_status,
+            }))
+            .unwrap(),
+        ],
+        ..Observed::default()
+    }
+}
+
+fn judge(
+    filestore: &ValidatedFilestore,
+    observed: &Observed,
+    previous: &FilestoreStatus,
+) -> FilestoreStatus {
+    status(&Input {
+        generation: Some(1),
+        previous,
+        filestore: Some(filestore),
+        observed,
+        problems: &[],
+        now: Timestamp::from_second(1_000_000).unwrap(),
+    })
+}
+
+/// `Ready`, `Stalled` and `Migrated` as `True/reason`, and the phase.
+fn words(status: &FilestoreStatus) -> String {
+    let word = |kind| {
+        let found = find(status, kind).unwrap();
+        format!("{}/{}", found.status, found.reason)
+    };
+    format!(
+        "{} {} {} {}",
+        status.phase.unwrap(),
+        word(reason::READY),
+        word(reason::STALLED),
+        word(reason::MIGRATED)
+    )
+}
+
+fn migrate(state: &Value) -> Value {
+    json!({"initContainerStatuses": [{
+        "name": "migrate", "image": "", "imageID": "", "ready": false, "restartCount": 2,
+        "state": state,
+        "lastState": {"terminated": {"exitCode": 4, "message": "connect http://minio:9000: refused\n"}},
+    }]})
+}
+
+fn ended(code: i32) -> Value {
+    migrate(&json!({"terminated": {"exitCode": code, "reason": "Error", "message": "why\n"}}))
+}
+
+#[test]
+fn a_take_over_is_told_from_its_container() {
+    let filestore = filestore(TAKE_OVER);
+    for (pod, expected) in [
+        (
+            json!({}),
+            "Migrating False/Pending False/NoProblem False/Pending",
+        ),
+        (
+            migrate(&json!({"running": {}})),
+            "Migrating False/Copying False/NoProblem False/Copying",
+        ),
+        (
+            ended(0),
+            "Provisioning False/PodNotReady False/NoProblem True/Completed",
+        ),
+        (
+            ended(1),
+            "Failed False/ObjectsFailed True/ObjectsFailed False/ObjectsFailed",
+        ),
+        (
+            ended(3),
+            "Migrating False/VerifyFailed False/NoProblem False/VerifyFailed",
+        ),
+        (
+            ended(4),
+            "Migrating False/SourceUnreachable False/NoProblem False/SourceUnreachable",
+        ),
+        (ended(5), "Failed False/Refused True/Refused False/Refused"),
+        (
+            ended(6),
+            "Failed False/CredentialsRefused True/CredentialsRefused False/CredentialsRefused",
+        ),
+        (
+            ended(7),
+            "Migrating False/SourceChanging False/NoProblem False/SourceChanging",
+        ),
+        (
+            ended(8),
+            "Failed False/Diverged True/Diverged False/Diverged",
+        ),
+        (
+            ended(130),
+            "Migrating False/Interrupted False/NoProblem False/Interrupted",
+        ),
+        (
+            ended(137),
+            "Failed False/ObjectsFailed True/ObjectsFailed False/ObjectsFailed",
+        ),
+        // Waiting for its next try, it is judged by the last one.
+        (
+            migrate(&json!({"waiting": {"reason": "CrashLoopBackOff"}})),
+            "Migrating False/SourceUnreachable False/NoProblem False/SourceUnreachable",
+        ),
+        (
+            migrate(
+                &json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}),
+            ),
+            "Failed False/ImagePullFailed True/ImagePullFailed False/Pending",
+        ),
+    ] {
+        let status = judge(&filestore, &cluster(&pod), &FilestoreStatus::default());
+        assert_eq!(words(&status), expected, "{pod}");
+    }
+}
+
+#[test]
+fn a_take_over_at_work_tells_how_far_it_is() {
+    let filestore = filestore(TAKE_OVER);
+    let mut observed = cluster(&migrate(&json!({"running": {}})));
+    observed.told.copied_percent = Some(42);
+    let status = judge(&filestore, &observed, &FilestoreStatus::default());
+    assert_eq!(status.migration.as_ref().unwrap().copied_percent, Some(42));
+    // Verifying, it has no number of its own and keeps the last.
+    observed.told.copied_percent = None;
+    let status = judge(&filestore, &observed, &status);
+    assert_eq!(status.migration.unwrap().copied_percent, Some(42));
+
+    observed.told.connecting_fails = true;
+    let status = judge(&filestore, &observed, &FilestoreStatus::default());
+    assert_eq!(
+        find(&status, reason::MIGRATED).unwrap().reason,
+        reason::SOURCE_UNREACHABLE
+    );
+}
+
+#[test]
+fn the_message_is_the_last_words_of_the_container() {
+    let filestore = filestore(TAKE_OVER);
+    let pod = migrate(&json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+    let status = judge(&filestore, &cluster(&pod), &FilestoreStatus::default());
+    let migrated = find(&status, reason::MIGRATED).unwrap();
+    assert_eq!(migrated.message, "connect http://minio:9000: refused");
+    assert_eq!(status.migration.unwrap().restarts, Some(2));
+}
+
+fn gateway(state: &Value) -> Value {
+    json!({"containerStatuses": [{
+        "name": "gateway", "image": "", "imageID": "", "ready": false, "restartCount": 1,
+        "state": state,
+    }]})
+}
+
+#[test]
+fn the_server_is_told_from_its_pod() {
+    let filestore = filestore("");
+    for (pod, expected) in [
+        (
+            gateway(&json!({"running": {}})),
+            "Provisioning False/PodNotReady False/NoProblem",
+        ),
+        (
+            gateway(&json!({"waiting": {"reason": "ContainerCreating"}})),
+            "Provisioning False/PodNotReady False/NoProblem",
+        ),
+        (
+            gateway(&json!({"waiting": {"reason": "ErrImagePull", "message": "denied"}})),
+            "Failed False/ImagePullFailed True/ImagePullFailed",
+        ),
+        (
+            gateway(&json!({"waiting": {"reason": "CreateContainerConfigError", "message": "m"}})),
+            "Failed False/PodFailing True/PodFailing",
+        ),
+        (
+            gateway(&json!({"terminated": {"exitCode": 5, "reason": "Error"}})),
+            "Failed False/PodFailing True/PodFailing",
+        ),
+        (
+            json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}]}),
+            "Failed False/Unschedulable True/Unschedulable",
+        ),
+        (
+            json!({"conditions": [{"type": "Ready", "status": "True"}]}),
+            "Ready True/Serving False/NoProblem",
+        ),
+    ] {
+        let status = judge(&filestore, &cluster(&pod), &FilestoreStatus::default());
+        assert_eq!(
+            words(&status),
+            format!("{expected} True/NotRequested"),
+            "{pod}"
+        );
+    }
+}
+
+#[test]
+fn of_several_pods_the_newest_that_stays_counts() {
+    let filestore = filestore("");
+    let mut observed = cluster(&json!({"conditions": [{"type": "Ready", "status": "True"}]}));
+    let mut leaving = observed.pods[0].clone();
+    leaving.metadata.creation_timestamp =
+        Some(Time(Timestamp::from_second(3_000_000_000).unwrap()));
+    leaving.metadata.deletion_timestamp = leaving.metadata.creation_timestamp.clone();
+    leaving.status = None;
+    observed.pods.push(leaving);
+    let status = judge(&filestore, &observed, &FilestoreStatus::default());
+    assert_eq!(status.phase, Some(Phase::Ready));
+}
+
+#[test]
+fn a_lost_or_pending_claim_is_said() {
+    let filestore = filestore("");
+    let mut observed = cluster(&json!({}));
+    for (phase, reason, stalled) in [
+        ("Pending", reason::CLAIM_PENDING, "False"),
+        ("Lost", reason::CLAIM_LOST, "True"),
+    ] {
+        observed.claim = serde_json::from_value(json!({"status": {"phase": phase}})).unwrap();
+        let status = judge(&filestore, &observed, &FilestoreStatus::default());
+        assert_eq!(find(&status, reason::STORAGE_READY).unwrap().reason, reason);
+        assert_eq!(
+            find(&status, reason::STALLED).unwrap().status,
+            stalled,
+            "{phase}"
+        );
+    }
+}
+
+#[test]
+fn time_moves_only_with_the_status_of_a_condition() {
+    let filestore = filestore("");
+    let observed = cluster(&gateway(&json!({"running": {}})));
+    let first = judge(&filestore, &observed, &FilestoreStatus::default());
+    let later = |observed: &Observed, previous: &FilestoreStatus| {
+        status(&Input {
+            generation: Some(1),
+            previous,
+            filestore: Some(&filestore),
+            observed,
+            problems: &[],
+            now: Timestamp::from_second(2_000_000).unwrap(),
+        })
+    };
+    assert_eq!(later(&observed, &first), first);
+
+    let ready = cluster(&json!({"conditions": [{"type": "Ready", "status": "True"}]}));
+    let second = later(&ready, &first);
+    let since = |status: &FilestoreStatus, kind| {
+        find(status, kind)
+            .unwrap()
+            .last_transition_time
+            .0
+            .as_second()
+    };
+    assert_eq!(since(&second, reason::READY), 2_000_000);
+    assert_eq!(since(&second, reason::STALLED), 1_000_000);
+}

@@ -1,0 +1,77 @@
+//! What a pod's metrics tell about the volume and about a take-over at work. Pure; the metrics
+//! are those of the gateway and of `filestore migrate --admin-addr`.
+
+/// Numbers from a pod; `None` where its metrics do not have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// How full the volume is, in percent.
+    pub used_percent: Option<i32>,
+    /// How much of what the copy will move is moved, in percent.
+    pub copied_percent: Option<i32>,
+    /// The take-over cannot begin: it is still connecting, and something failed.
+    pub connecting_fails: bool,
+}
+
+/// Reads OpenMetrics text.
+pub fn read(text: &str) -> Told {
+    let value = |name: &str| {
+        text.lines()
+            .filter_map(|line| line.split_once(' '))
+            .find(|(found, _)| *found == name)
+            .and_then(|(_, value)| value.trim().parse::<f64>().ok())
+    };
+    let phase =
+        |name: &str| value(&format!("filestore_migrate_phase{{phase=\"{name}\"}}")) == Some(1.0);
+    let part = |part: Option<f64>, whole: Option<f64>| {
+        let (part, whole) = (part?, whole?);
+        (whole > 0.0).then(|| percent(part / whole))
+    };
+    let size = value("filestore_store_size_bytes");
+    let used = size.zip(value("filestore_store_available_bytes"));
+    let copied = part(
+        value("filestore_migrate_phase_bytes_done"),
+        value("filestore_migrate_phase_bytes_expected"),
+    );
+    Told {
+        used_percent: part(used.map(|(size, available)| size - available), size),
+        copied_percent: copied.filter(|_| phase("copy")),
+        connecting_fails: phase("connect")
+            && value("filestore_migrate_last_error_timestamp_seconds").is_some(),
+    }
+}
+
+/// Rounded down: 100 is when everything is done.
+fn percent(part: f64) -> i32 {
+    #[expect(clippy::cast_possible_truncation, reason = "between 0 and 100")]
+    let percent = (part.clamp(0.0, 1.0) * 100.0) as i32;
+    percent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_tells_how_full_the_volume_is() {
+        let text = "# HELP filestore_store_size_bytes Size.\n\
+            filestore_store_size_bytes 1000\nfilestore_store_available_bytes 251\n# EOF\n";
+        assert_eq!(read(text).used_percent, Some(74));
+        assert_eq!(
+            read("filestore_store_size_bytes 0\nfilestore_store_available_bytes 0\n"),
+            Told::default()
+        );
+    }
+
+    #[test]
+    fn a_take_over_tells_how_far_it_is() {
+        let text = "filestore_migrate_phase{phase=\"copy\"} 1\n\
+            filestore_migrate_phase_bytes_done 199\nfilestore_migrate_phase_bytes_expected 200\n";
+        assert_eq!(read(text).copied_percent, Some(99));
+        let verifying = text.replace("\"copy\"", "\"verify\"");
+        assert_eq!(read(&verifying).copied_percent, None);
+        let text = "filestore_migrate_phase{phase=\"connect\"} 1\n";
+        assert!(!read(text).connecting_fails);
+        let failing = format!("{text}filestore_migrate_last_error_timestamp_seconds 1796000000\n");
+        assert!(read(&failing).connecting_fails);
+    }
+}

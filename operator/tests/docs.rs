@@ -1,0 +1,110 @@
+//! The tables of `docs/operator.md` say what the code says.
+//! `UPDATE_GOLDEN=1 cargo test -p filestore-operator` rewrites them.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use filestore_operator::status::reason;
+use serde_json::Value;
+
+/// Why writing does not fail.
+const FITS: &str = "a string takes any text";
+
+fn fields(schema: &Value, path: &str, table: &mut String) {
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
+        let kind = field["type"].as_str().unwrap_or("any");
+        let values: Vec<&str> = field["enum"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let kind = match (values.is_empty(), kind) {
+            (false, _) => values
+                .iter()
+                .map(|value| format!("`{value}`"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            (true, "array") => format!(
+                "list of {}",
+                field["items"]["type"].as_str().unwrap_or("any")
+            ),
+            (true, other) => other.to_owned(),
+        };
+        let must = if required.contains(&name.as_str()) {
+            "yes"
+        } else {
+            ""
+        };
+        let text = field["description"]
+            .as_str()
+            .unwrap_or_default()
+            .replace('\n', " ");
+        writeln!(table, "| `{path}` | {kind} | {must} | {text} |").expect(FITS);
+        fields(field, &path, table);
+        fields(&field["items"], &format!("{path}[]"), table);
+    }
+}
+
+fn field_table(crd: &Value) -> String {
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let mut table = "| field of `spec` | type | must be set | |\n|---|---|---|---|\n".to_owned();
+    fields(schema, "", &mut table);
+    table
+}
+
+fn reason_tables() -> String {
+    let mut text = String::new();
+    let mut last = "";
+    for row in reason::ALL {
+        if row.condition != last {
+            last = row.condition;
+            write!(
+                text,
+                "\n**{last}**\n\n| reason | meaning | what to do |\n|---|---|---|\n"
+            )
+            .expect(FITS);
+        }
+        writeln!(text, "| `{}` | {} | {} |", row.name, row.meaning, row.cure).expect(FITS);
+    }
+    text.trim_start().to_owned()
+}
+
+/// Puts `table` between the two marks of `name`.
+fn replaced(page: &str, name: &str, table: &str) -> String {
+    let (begin, end) = (
+        format!("<!-- {name}: generated -->\n"),
+        format!("<!-- end of {name} -->"),
+    );
+    let (head, rest) = page.split_once(&begin).expect("no begin");
+    let (_, tail) = rest.split_once(&end).expect("no end");
+    format!("{head}{begin}\n{table}\n{end}{tail}")
+}
+
+#[test]
+fn tables_are_current() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/operator.md");
+    let crd = serde_json::to_value(filestore_operator::api::crd()).unwrap();
+    let page = std::fs::read_to_string(&file).unwrap();
+    let current = replaced(&page, "fields", &field_table(&crd));
+    let current = replaced(&current, "reasons", &reason_tables());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&file, &current).unwrap();
+        return;
+    }
+    assert!(
+        page == current,
+        "docs/operator.md is not current: see the head of this file"
+    );
+}
