@@ -9,8 +9,9 @@ mod resolve;
 mod send;
 mod signal;
 mod upload;
+mod wire;
 
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -19,14 +20,16 @@ use filestore_common::BucketName;
 use tokio_util::sync::CancellationToken;
 
 use crate::location::Addressing;
-use crate::pace::Gate;
+use crate::pace::{Gate, Permit};
 use crate::source::About;
 use crate::{Endpoint, Error, Kind, Location, Progress, Result};
 
 use client::{Connection, Seen};
+use wire::{Failure, Wire};
 
 pub(crate) use resolve::resolve;
 pub(crate) use upload::patient;
+pub(crate) use wire::Received;
 
 /// How long a store that does not answer is waited for, and how to stop.
 #[derive(Debug, Clone)]
@@ -106,6 +109,7 @@ impl S3 {
         };
         let connection = Connection {
             url: url.clone(),
+            wire: Wire::new(url, credentials.clone()),
             credentials,
             ca_pem,
             insecure: endpoint.insecure,
@@ -148,6 +152,46 @@ impl S3 {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Begins to get an object, of the generation `if_match` (a quoted `ETag`) where one is given.
+    pub(crate) async fn get(
+        &self,
+        bucket: &str,
+        key: &str,
+        if_match: Option<&str>,
+    ) -> Result<(Received, Permit)> {
+        let name = format!("{bucket}/{key}");
+        self.start("get", &name, |client| {
+            self.get_once(client, bucket, key, if_match)
+        })
+        .await
+    }
+
+    async fn get_once(
+        &self,
+        client: Client,
+        bucket: &str,
+        key: &str,
+        if_match: Option<&str>,
+    ) -> Result<Received, Failure> {
+        if self.addressing() == Addressing::Path
+            && let Some(region) = client.config().region()
+        {
+            let ahead = self.skew_told.load(Ordering::Relaxed);
+            let seen = |headers: &_| {
+                let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.note(headers);
+            };
+            let wire = &self.connection.wire;
+            let sent = wire.get(region.as_ref(), ahead, bucket, key, if_match, seen);
+            if let Some(answer) = sent.await {
+                return answer;
+            }
+        }
+        let request = client.get_object().bucket(bucket).key(key);
+        let answer = request.set_if_match(if_match.map(str::to_owned)).send();
+        answer.await.map(Received::from)
     }
 
     /// `Server` header of the last answer.

@@ -13,9 +13,11 @@ use aws_sdk_s3::{Client, Config};
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::interceptors::context::BeforeDeserializationInterceptorContextRef;
+use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 
+use super::wire::{Tap, Wire};
 use super::{error, gunzip, insecure};
 use crate::location::Addressing;
 use crate::{Credentials, Error, Kind, Result};
@@ -23,7 +25,7 @@ use crate::{Credentials, Error, Kind, Result};
 /// Longest time for a connection to come about.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time for an answer to begin.
-const READ_TIMEOUT: Duration = Duration::from_mins(1);
+pub(super) const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What the server says of itself.
 #[derive(Debug, Default)]
@@ -32,6 +34,20 @@ pub(super) struct Seen {
     pub(super) date: Option<String>,
     /// Seconds that `date` was ahead of our clock when it arrived.
     pub(super) ahead: Option<i64>,
+}
+
+impl Seen {
+    /// Takes note of an answer.
+    pub(super) fn note(&mut self, headers: &Headers) {
+        let (server, date) = (headers.get("server"), headers.get("date"));
+        if self.server.as_deref() != server {
+            self.server = server.map(str::to_owned);
+        }
+        self.ahead = date.and_then(error::ahead);
+        if self.date.as_deref() != date {
+            self.date = date.map(str::to_owned);
+        }
+    }
 }
 
 /// Remembers the answer's `Server` and `Date`, which the SDK does not show.
@@ -49,11 +65,8 @@ impl Intercept for Observer {
         _components: &RuntimeComponents,
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let headers = context.response().headers();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.server = headers.get("server").map(str::to_owned);
-        seen.date = headers.get("date").map(str::to_owned);
-        seen.ahead = seen.date.as_deref().and_then(error::ahead);
+        seen.note(context.response().headers());
         Ok(())
     }
 }
@@ -68,6 +81,8 @@ pub(super) struct Connection {
     pub(super) insecure: bool,
     pub(super) addressing: Addressing,
     pub(super) seen: Arc<Mutex<Seen>>,
+    /// Gets objects beside the SDK, over its connections.
+    pub(super) wire: Wire,
 }
 
 impl Connection {
@@ -90,7 +105,10 @@ impl Connection {
             .force_path_style(self.addressing == Addressing::Path)
             .region(Region::new(region.to_owned()))
             .credentials_provider(aws_sdk_s3::config::SharedCredentialsProvider::new(keys))
-            .http_client(self.http()?)
+            .http_client(SharedHttpClient::new(Tap {
+                client: self.http()?,
+                connector: self.wire.connector.clone(),
+            }))
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())

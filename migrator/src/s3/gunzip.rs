@@ -43,14 +43,19 @@ impl Intercept for Gunzip {
             response.headers_mut().remove("content-encoding");
             response.headers_mut().remove("content-length");
             let body = std::mem::replace(response.body_mut(), SdkBody::taken());
-            *response.body_mut() = SdkBody::from_body_1_x(Plain {
-                body,
-                decoder: Some(GzDecoder::new(Vec::new())),
-                came: 0,
-            });
+            *response.body_mut() = plain(body);
         }
         Ok(())
     }
+}
+
+/// `body`, decompressed.
+pub(super) fn plain(body: SdkBody) -> SdkBody {
+    SdkBody::from_body_1_x(Plain {
+        body,
+        decoder: Some(GzDecoder::new(Vec::new())),
+        came: 0,
+    })
 }
 
 /// A body, decompressed as it comes.

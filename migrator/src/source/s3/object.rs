@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::ObjectAttributes;
 use filestore_common::{
     BucketName, ContentHeaders, ETag, ObjectInfo, ObjectKey, ObjectMeta, Tags, UserMetadata,
@@ -30,19 +30,9 @@ pub(crate) async fn open(
     let name = format!("{bucket}/{key}");
     let condition = etag.map(ETag::quoted);
     let (answer, permit) = s3
-        .start("get", &name, |client| {
-            client
-                .get_object()
-                .bucket(bucket.as_str())
-                .key(key.as_str())
-                .set_if_match(condition.clone())
-                .send()
-        })
+        .get(bucket.as_str(), key.as_str(), condition.as_deref())
         .await?;
-    let size = answer
-        .content_length
-        .and_then(|length| u64::try_from(length).ok());
-    let Some(size) = size else {
+    let Some(size) = answer.size else {
         return Err(Error::new(
             Kind::Other,
             "get",
@@ -50,29 +40,26 @@ pub(crate) async fn open(
             "the answer has no length",
         ));
     };
-    let modified = answer
-        .last_modified
-        .and_then(|date| SystemTime::try_from(date).ok());
-    let mut meta = metadata(&answer);
-    if answer.tag_count.is_some_and(|count| count > 0) {
+    let mut meta = answer.meta;
+    meta.etag = known(meta.etag).unwrap_or_else(|| ETag::new(""));
+    if answer.tagged {
         meta.tags = tags(s3, &permit, bucket, key, &name).await?;
     }
     meta.part_sizes = part_sizes(s3, &permit, bucket, key, &meta.etag, size).await?;
-    let last_modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
     let info = ObjectInfo {
         size,
-        last_modified,
+        last_modified: answer.last_modified.unwrap_or(SystemTime::UNIX_EPOCH),
         meta,
     };
     Ok(Object {
         info,
-        body: body(answer, name, permit),
+        body: body(answer.body, name, permit),
     })
 }
 
 /// The body; the request is under way until it ends or is dropped.
-fn body(answer: GetObjectOutput, name: String, permit: Permit) -> Body {
-    let state = (answer.body, name, permit);
+fn body(bytes: ByteStream, name: String, permit: Permit) -> Body {
+    let state = (bytes, name, permit);
     stream::try_unfold(state, |(mut bytes, name, permit)| async move {
         let problem = match tokio::time::timeout(BODY_TIMEOUT, bytes.next()).await {
             Ok(None) => return Ok(None),
@@ -90,21 +77,6 @@ fn body(answer: GetObjectOutput, name: String, permit: Permit) -> Body {
         Err(Error::new(Kind::Down, "read", name, problem))
     })
     .boxed()
-}
-
-fn metadata(answer: &GetObjectOutput) -> ObjectMeta {
-    let mut meta = ObjectMeta::new(etag(answer.e_tag()).unwrap_or_else(|| ETag::new("")));
-    meta.headers = ContentHeaders {
-        content_type: answer.content_type.clone(),
-        content_encoding: answer.content_encoding.clone(),
-        content_language: answer.content_language.clone(),
-        content_disposition: answer.content_disposition.clone(),
-        cache_control: answer.cache_control.clone(),
-        expires: answer.expires_string.clone(),
-        website_redirect_location: answer.website_redirect_location.clone(),
-    };
-    meta.user = user_metadata(answer.metadata.clone());
-    meta
 }
 
 async fn tags(
