@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import requests
 import yaml
 
 from harness.helm import CHART, CHARTS, by_kind, helm, needs_helm, refusal, render
@@ -26,6 +27,8 @@ def values_of(name: str) -> dict:
     found = next(document for document in documents if document["kind"] == "Filestore")
     values = found["spec"] | {"fullnameOverride": found["metadata"]["name"]}
     values.get("migration", {}).pop("mode", None)
+    # At the top, as in other charts.
+    values["imagePullSecrets"] = values.get("pod", {}).pop("imagePullSecrets", [])
     if policy := values.get("networkPolicy"):
         policy["allowMetricsFrom"] = [OPERATOR, *policy.get("allowMetricsFrom", [])]
         if "allowFrom" in policy:
@@ -193,6 +196,29 @@ def alerts(**replaced: str) -> dict:
     for name, value in {"namespace": "ns", "service": "files", "warnPercent": "80", **replaced}.items():
         text = text.replace(f"$({name})", value)
     return yaml.safe_load(text)
+
+
+def test_alerts_and_dashboard_ask_only_for_what_is_exported(fleet):
+    """Names and labels, compared with those of a gateway that has served and refused something."""
+    gateway = fleet.gateway()
+    admin = f"http://127.0.0.1:{gateway.admin_port}/metrics"
+    requests.get(gateway.endpoint, timeout=10)
+    text = requests.get(admin, timeout=10).text
+    exported = {name for name in re.findall(r"^(filestore_\w+)", text, re.M)}
+    declared = dict(re.findall(r"^# TYPE (filestore_\w+) (\w+)", text, re.M))
+    exported |= {f"{name}_total" for name, kind in declared.items() if kind == "counter"}
+    exported |= {f"{name}_{part}" for name, kind in declared.items() if kind == "histogram" for part in ("bucket", "sum", "count")}
+
+    dashboard = json.loads((CHARTS.parent / "operator/monitoring/dashboard.json").read_text())
+    asked = [rule["expr"] for group in alerts()["groups"] for rule in group["rules"]]
+    asked += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked += [variable["definition"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    names = {name for expression in asked for name in re.findall(r"\bfilestore_\w+", expression)}
+    assert len(names) > 8
+    assert names <= exported, names - exported
+    # Labels of ours; the others are given by the scrape.
+    labels = {label for expression in asked for label in re.findall(r"[{,]\s*(\w+)(?:=|!=|=~|!~)\"", expression)} | {label for expression in asked for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(", ")}
+    assert labels <= {"namespace", "service", "operation", "code", "kind", "le"}, labels
 
 
 def test_the_dashboard_fits_any_grafana():

@@ -6,8 +6,10 @@
 mod crd;
 mod exit;
 mod gateway;
+mod images;
 mod migrate;
 mod operator;
+mod preflight;
 mod progress;
 mod reference;
 mod up;
@@ -46,6 +48,10 @@ enum Command {
     Volume(volume::Args),
     /// Keep a Kubernetes cluster as its Filestores say.
     Operator(operator::Args),
+    /// Read a cluster and say what a take-over in a namespace would need.
+    Preflight(preflight::Args),
+    /// Print the images that a manifest or chart would pull.
+    Images(images::Args),
     /// Print the CustomResourceDefinition of the Filestore resource.
     Crd(crd::Args),
     /// Bring the generated parts of a page of the reference up to date.
@@ -60,6 +66,8 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(*args),
         Command::Volume(args) => volume::run(&args),
         Command::Operator(args) => operator::run(&args),
+        Command::Preflight(args) => preflight::run(&args),
+        Command::Images(args) => images::run(&args),
         Command::Crd(args) => crd::run(&args),
         Command::Reference(args) => reference::run(&args),
     };

@@ -2,9 +2,11 @@
 //! by `make generate`. What a program does and what its documentation says cannot drift apart: a
 //! test compares them.
 
+mod values;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -29,7 +31,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = std::fs::read_to_string(&args.file)
         .with_context(|| format!("read {}", args.file.display()))
         .code(Code::Usage)?;
-    let page = refreshed(&page).with_context(|| args.file.display().to_string())?;
+    let folder = args.file.parent().unwrap_or_else(|| Path::new("."));
+    let page = refreshed(&page, folder).with_context(|| args.file.display().to_string())?;
     std::io::stdout()
         .lock()
         .write_all(page.as_bytes())
@@ -37,8 +40,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page with every block between its two comments written anew.
-fn refreshed(page: &str) -> anyhow::Result<String> {
+/// The page with every block between its two comments written anew; `folder` is where it lies.
+fn refreshed(page: &str, folder: &Path) -> anyhow::Result<String> {
     let mut fresh = String::new();
     let mut rest = page;
     while let Some((before, after)) = rest.split_once(BEGIN) {
@@ -46,7 +49,7 @@ fn refreshed(page: &str) -> anyhow::Result<String> {
         let (_, after) = after
             .split_once(END)
             .with_context(|| format!("block {name} has no end"))?;
-        let block = block(name)?;
+        let block = block(name, folder)?;
         write!(fresh, "{before}{BEGIN}{name}{BEGIN_END}\n{block}{END}")?;
         rest = after;
     }
@@ -54,7 +57,12 @@ fn refreshed(page: &str) -> anyhow::Result<String> {
     Ok(fresh)
 }
 
-fn block(name: &str) -> anyhow::Result<String> {
+fn block(name: &str, folder: &Path) -> anyhow::Result<String> {
+    if name == "values of the chart" {
+        let file = folder.join("values.yaml");
+        let text = std::fs::read_to_string(&file);
+        return values::table(&text.with_context(|| format!("read {}", file.display()))?);
+    }
     let mut root = crate::Cli::command();
     root.build();
     if name == "exit codes" {
@@ -218,21 +226,20 @@ fn row(cells: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
     fn pages_are_current() {
-        let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let pages = std::fs::read_dir(root.join("docs/reference")).unwrap();
+        let pages = pages.map(|page| page.unwrap().path());
         let mut generated = 0;
-        for page in std::fs::read_dir(pages).unwrap() {
-            let path = page.unwrap().path();
+        for path in pages.chain([root.join("charts/filestore/README.md")]) {
             let page = std::fs::read_to_string(&path).unwrap();
             generated += page.matches(BEGIN).count();
             let name = path.display();
             assert!(
-                refreshed(&page).unwrap() == page,
+                refreshed(&page, path.parent().unwrap()).unwrap() == page,
                 "{name}: run `make generate`"
             );
         }
@@ -241,7 +248,7 @@ mod tests {
 
     #[test]
     fn every_flag_is_listed_with_its_environment() {
-        let flags = block("flags of filestore migrate").unwrap();
+        let flags = block("flags of filestore migrate", Path::new("")).unwrap();
         for told in [
             "| `--from LOCATION` | `FILESTORE_FROM` |",
             "| `--parallel N` | `FILESTORE_PARALLEL` | 16 |",
@@ -255,9 +262,9 @@ mod tests {
     #[test]
     fn what_stands_around_a_block_stays() {
         let page = format!("before\n{BEGIN}exit codes{BEGIN_END}\nold\n{END}\nafter {{}}\n");
-        let fresh = refreshed(&page).unwrap();
+        let fresh = refreshed(&page, Path::new("")).unwrap();
         assert!(fresh.starts_with("before\n") && fresh.ends_with("\nafter {}\n"));
         assert!(fresh.contains("| 130 | stopped by a signal") && !fresh.contains("old"));
-        assert!(refreshed(&format!("{BEGIN}nonsense{BEGIN_END}{END}")).is_err());
+        assert!(refreshed(&format!("{BEGIN}nonsense{BEGIN_END}{END}"), Path::new("")).is_err());
     }
 }

@@ -62,6 +62,9 @@ pub(crate) struct Metrics {
     available_inodes: UnsignedGauge,
 }
 
+/// Everything that [`Metrics::store_error`] is called with.
+const ERROR_KINDS: [&str; 5] = ["io", "no_space", "damaged", "volume", "internal"];
+
 impl Metrics {
     /// Registers everything once.
     pub(crate) fn new() -> Self {
@@ -134,6 +137,11 @@ impl Metrics {
     }
 
     fn register_store(&mut self) {
+        // From the start: the first error of a series that was not there yet is no increase, so an
+        // alert would miss it.
+        for kind in ERROR_KINDS {
+            drop(self.errors.get_or_create(&KindLabel { kind }));
+        }
         let store = self.registry.sub_registry_with_prefix("store");
         store.register(
             "errors",
@@ -235,6 +243,7 @@ mod tests {
             "filestore_s3_received_bytes_total 5",
             "filestore_s3_sent_bytes_total 7",
             r#"filestore_store_errors_total{kind="no_space"} 1"#,
+            r#"filestore_store_errors_total{kind="damaged"} 0"#,
             "filestore_store_size_bytes 100",
             "filestore_store_available_bytes 40",
             "filestore_store_inodes 10",

@@ -11,15 +11,22 @@
 
 mod crd;
 mod credentials;
+mod extras;
 mod migration;
+mod placement;
 mod pod;
 mod spec;
 mod status;
 mod storage;
 
-pub use crd::{crd, crd_yaml};
+pub use crd::{AS_IN_KUBERNETES, crd, crd_yaml};
 pub use credentials::{CredentialKeys, CredentialsSpec, SecretReference};
+pub use extras::{
+    CompatibilityName, DashboardSpec, MonitoringSpec, NetworkPolicySpec, PrometheusRuleSpec,
+    ServiceMonitorSpec, SiteSpec,
+};
 pub use migration::{MigrationMode, MigrationSource, MigrationSpec, Verify};
+pub use placement::PlacementSpec;
 pub use pod::{PodSpec, ResourcesSpec, SecurityProfile, SecuritySpec, ServiceSpec};
 pub use spec::{BucketSpec, Durability, Engine, Filestore, FilestoreSpec, VersitygwSpec};
 pub use status::{FilestoreStatus, MigrationStatus, Phase, StorageStatus};

@@ -11,6 +11,7 @@ mod api;
 mod ask;
 mod context;
 mod deletion;
+mod extras;
 mod lease;
 mod metrics;
 mod observe;
@@ -159,4 +160,4 @@ async fn wait_for_definition(client: &Client, scope: &Scope, shutdown: &Cancella
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -12,15 +12,18 @@
 //!                               ──status─▶ FilestoreStatus ──notices──▶ events
 //! ```
 //!
-//! Everything but `controller` is pure: no client, no clock, no file access.
+//! Everything but `controller` and `preflight::read` is pure: no client, no clock, no file access.
 
 pub mod api;
 pub mod controller;
 pub mod drift;
+pub mod extras;
+pub mod images;
 pub mod manifest;
 pub mod notices;
 pub mod observed;
 pub mod plan;
+pub mod preflight;
 pub mod quantity;
 pub mod render;
 pub mod secret;

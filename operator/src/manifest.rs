@@ -108,6 +108,21 @@ impl Manifest {
     }
 }
 
+/// All documents of a file that hold anything, each with its first line.
+///
+/// # Errors
+/// Broken YAML.
+pub fn documents(file: &str, text: &str) -> Result<Vec<(u64, Value)>, ManifestError> {
+    let mut found = Vec::new();
+    for document in document::split(file, text) {
+        let value = document.read::<Value>()?;
+        if !value.is_null() {
+            found.push((document.line, value));
+        }
+    }
+    Ok(found)
+}
+
 fn read_filestore(document: &Document<'_>) -> Result<Filestore, ManifestError> {
     let form: FilestoreDocument = document.read()?;
     Ok(Filestore {

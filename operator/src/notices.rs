@@ -43,10 +43,7 @@ impl Related {
 
     fn field(kind: Kind, name: &str, path: Option<&Path>) -> Self {
         Self {
-            api_version: match kind {
-                Kind::Deployment => "apps/v1",
-                Kind::Service | Kind::ServiceAccount => "v1",
-            },
+            api_version: kind.api_version(),
             kind: kind.as_str(),
             name: name.to_owned(),
             field: path.map(Path::to_string),
@@ -129,6 +126,7 @@ pub fn of_step(step: &Step) -> Option<Notice> {
             ),
         },
         Step::Apply(apply) => return of_drift(apply),
+        Step::Remove(_) => return None,
     };
     Some(Notice::new(false, reason, note).about(Related::claim(claim)))
 }
@@ -179,6 +177,7 @@ pub fn of_edges(previous: &FilestoreStatus, next: &FilestoreStatus) -> Vec<Notic
                 _ => None,
             },
             reason::STORAGE_READY => (reason == reason::EXPANDING).then_some(false),
+            reason::MONITORING_READY => (!holds).then_some(true),
             _ => None,
         };
         if let Some(warning) = told {

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::ResourceExt as _;
 
+use crate::extras::Found;
 use crate::render::{GATEWAY_CONTAINER, MIGRATE_CONTAINER};
 use crate::told::Told;
 
@@ -29,6 +30,8 @@ pub struct Observed {
     /// Workloads of the namespace that look like a MinIO (`Deployment ryax-minio`); looked for
     /// only when the spec asks for a take-over and names no source.
     pub legacy: Vec<String>,
+    /// Optional objects.
+    pub extras: Found,
     /// What the pod's metrics tell.
     pub told: Told,
 }

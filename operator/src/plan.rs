@@ -5,19 +5,24 @@
 //! two of them goes on where it was.
 
 mod claim;
+mod extras;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference};
+use kube::Resource;
 use kube::core::ObjectMeta;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::drift::{self, Path};
+use crate::extras::Purpose;
 use crate::observed::Observed;
 use crate::render;
 use crate::status::Problem;
 use crate::validate::ValidatedFilestore;
+pub(crate) use claim::is_protected;
+pub(crate) use extras::selector_of;
 
 /// Field manager of all that is applied.
 pub const FIELD_MANAGER: &str = "filestore-operator";
@@ -38,6 +43,8 @@ pub enum Kind {
     Service,
     /// The Deployment around the pod.
     Deployment,
+    /// An optional object.
+    Extra(Purpose),
 }
 
 impl Kind {
@@ -47,6 +54,16 @@ impl Kind {
             Self::ServiceAccount => "ServiceAccount",
             Self::Service => "Service",
             Self::Deployment => "Deployment",
+            Self::Extra(purpose) => purpose.kind(),
+        }
+    }
+
+    /// Its `apiVersion`.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::ServiceAccount | Self::Service => "v1",
+            Self::Deployment => "apps/v1",
+            Self::Extra(purpose) => purpose.api_version(),
         }
     }
 }
@@ -67,6 +84,8 @@ pub enum Step {
     },
     /// Apply an object that goes with the Filestore.
     Apply(Apply),
+    /// Take an optional object away that is not asked for any more.
+    Remove(Removal),
 }
 
 /// Why a claim is changed.
@@ -76,6 +95,17 @@ pub enum ClaimChange {
     Grow(String, String),
     /// Labels or the annotations that protect it were missing.
     Protect,
+}
+
+/// An object to take away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Its name.
+    pub name: String,
+    /// Its uid: another object of that name is left.
+    pub uid: String,
 }
 
 /// A server-side apply.
@@ -143,6 +173,7 @@ pub fn plan(filestore: &ValidatedFilestore, owner: &OwnerReference, observed: &O
             observed.deployment.as_ref(),
         );
     }
+    plan.extras(filestore, owner, &observed.extras);
     plan
 }
 
@@ -162,18 +193,18 @@ pub fn held<'a>(filestore: &ValidatedFilestore, observed: &'a Observed) -> Optio
 impl Plan {
     fn apply<K>(&mut self, kind: Kind, wanted: &K, owner: &OwnerReference, live: Option<&K>)
     where
-        K: Serialize + k8s_openapi::Metadata<Ty = ObjectMeta>,
+        K: Serialize + Resource,
     {
-        let metadata = wanted.metadata();
+        let metadata = wanted.meta();
         let name = metadata.name.clone().unwrap_or_default();
         if let Some(live) = live {
-            if live.metadata().deletion_timestamp.is_some() {
+            if live.meta().deletion_timestamp.is_some() {
                 // Its end will wake us.
                 return;
             }
-            if !is_ours(live.metadata(), metadata) && !is_owned(live.metadata(), owner) {
+            if !is_ours(live.meta(), metadata) && !is_owned(live.meta(), owner) {
                 self.problems
-                    .push(Problem::name_taken(kind, &name, live.metadata()));
+                    .push(Problem::name_taken(kind, &name, live.meta()));
                 return;
             }
         }
@@ -216,7 +247,7 @@ fn compare<K>(
     live: Option<&K>,
 ) -> serde_json::Result<Option<(Value, Vec<Drift>)>>
 where
-    K: Serialize + k8s_openapi::Metadata<Ty = ObjectMeta>,
+    K: Serialize + Resource,
 {
     let mut object = serde_json::to_value(wanted)?;
     let metadata = &mut object["metadata"];
@@ -231,15 +262,11 @@ where
         return Ok(None);
     }
     let applied = live
-        .metadata()
+        .meta()
         .annotations
         .as_ref()
         .and_then(|all| all.get(APPLIED_ANNOTATION));
-    let managed = live
-        .metadata()
-        .managed_fields
-        .as_deref()
-        .unwrap_or_default();
+    let managed = live.meta().managed_fields.as_deref().unwrap_or_default();
     let drift = if applied == Some(&hash) {
         differences
             .into_iter()

@@ -6,9 +6,12 @@
 mod claim;
 mod container;
 mod deployment;
+mod extras;
 mod gateway;
 mod labels;
 mod migrate;
+mod monitoring;
+mod network_policy;
 mod pod;
 mod prepare;
 mod service;
@@ -16,6 +19,7 @@ mod service_account;
 
 pub use claim::claim;
 pub use deployment::deployment;
+pub use extras::{endpoint, extras};
 pub use labels::{NAME_LABEL, labels, selector};
 pub use migrate::MIGRATE_CONTAINER;
 pub use pod::pod_template;

@@ -1,5 +1,6 @@
 //! From what the cluster shows to the status of a Filestore. Pure; the clock is an argument.
 
+mod extras;
 mod migrated;
 mod problem;
 pub mod reason;
@@ -11,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use crate::api::{FilestoreStatus, Phase, StorageStatus};
 use crate::observed::{ContainerView, Observed};
 use crate::quantity;
+use crate::render;
 use crate::validate::ValidatedFilestore;
 pub use problem::Problem;
 
@@ -76,7 +78,11 @@ pub fn status(input: &Input<'_>) -> FilestoreStatus {
     FilestoreStatus {
         observed_generation: input.generation,
         phase: Some(phase),
-        endpoint: input.observed.service.as_ref().map(|_| endpoint(filestore)),
+        endpoint: input
+            .observed
+            .service
+            .as_ref()
+            .map(|_| render::endpoint(filestore)),
         image: Some(filestore.image.clone()),
         storage: Some(storage(filestore, input.observed, previous)),
         migration: migrated.and_then(|(_, verdict)| {
@@ -89,14 +95,6 @@ pub fn status(input: &Input<'_>) -> FilestoreStatus {
 /// The condition of this type.
 pub fn find<'a>(status: &'a FilestoreStatus, kind: &str) -> Option<&'a Condition> {
     status.conditions.iter().find(|found| found.type_ == kind)
-}
-
-fn endpoint(filestore: &ValidatedFilestore) -> String {
-    let namespace = filestore.namespace.as_deref().unwrap_or("default");
-    format!(
-        "http://{}.{namespace}:{}",
-        filestore.name, filestore.service_port
-    )
 }
 
 fn condition(input: &Input<'_>, kind: &str, verdict: &Verdict) -> Condition {
@@ -139,6 +137,7 @@ fn verdicts(input: &Input<'_>) -> Vec<(&'static str, Verdict)> {
     verdicts.push((reason::CREDENTIALS_READY, credentials_ready(input)));
     verdicts.extend(storage.map(|verdict| (reason::STORAGE_READY, verdict)));
     verdicts.extend(migrated.map(|verdict| (reason::MIGRATED, verdict)));
+    verdicts.extend(extras::verdicts(input));
     verdicts
 }
 
@@ -232,7 +231,7 @@ fn stalled(input: &Input<'_>, storage: Option<&Verdict>, migrated: Option<&Verdi
             yes(kind, &format!("container {container}: {reason}: {message}"))
         }
         // The take-over has its own condition, judged above.
-        Some((container, _)) if container == crate::render::MIGRATE_CONTAINER => {
+        Some((container, _)) if container == render::MIGRATE_CONTAINER => {
             Verdict::new(false, reason::NO_PROBLEM, "")
         }
         Some((container, ContainerView::Ended { code, message })) => yes(

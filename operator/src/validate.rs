@@ -2,6 +2,7 @@
 //! reference resolved, every contradiction refused. Builders never look at the raw spec.
 
 mod check;
+mod extras;
 mod validated;
 
 use crate::api::{
@@ -11,7 +12,8 @@ use crate::api::{
 use crate::secret::{SecretError, Secrets};
 use check::{bucket_name, dns_label, dns_subdomain, endpoint, image, quantity};
 pub use validated::{
-    KeyPair, Migration, NewClaim, Pod, Security, Server, Source, Storage, ValidatedFilestore,
+    Alerts, Dashboard, KeyPair, Migration, Monitoring, Name, NewClaim, Pod, Scrape, Security,
+    Server, Site, Source, Storage, ValidatedFilestore,
 };
 
 /// Image of this version, for Filestores that name none.
@@ -69,7 +71,13 @@ pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFil
         .as_ref()
         .map(|migration| self::migration(migration, &storage, &root, secrets))
         .transpose()?;
+    let compatibility = spec
+        .service
+        .as_ref()
+        .map(|service| service.compatibility.as_slice())
+        .unwrap_or_default();
     Ok(ValidatedFilestore {
+        compatibility: extras::names(&name, compatibility)?,
         name,
         namespace: filestore.metadata.namespace.clone(),
         server: server(filestore)?,
@@ -93,6 +101,10 @@ pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFil
         migration,
         security: security(spec.security.as_ref())?,
         pod: pod(spec.pod.as_ref())?,
+        placement: extras::placement(spec.placement.as_ref())?,
+        network_policy: extras::network_policy(spec.network_policy.as_ref()),
+        monitoring: extras::monitoring(spec.monitoring.as_ref())?,
+        site: extras::site(spec.site.as_ref())?,
     })
 }
 
@@ -362,6 +374,7 @@ fn pod(spec: Option<&PodSpec>) -> Result<Pod> {
         ));
     }
     Ok(Pod {
+        image_pull_secrets: extras::pull_secrets(&spec.image_pull_secrets)?,
         labels: spec.labels,
         annotations: spec.annotations,
         resources: spec.resources.unwrap_or_default(),

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use filestore_operator::api::AS_IN_KUBERNETES;
 use filestore_operator::status::reason;
 use serde_json::Value;
 
@@ -52,6 +53,9 @@ fn fields(schema: &Value, path: &str, table: &mut String) {
             .unwrap_or_default()
             .replace('\n', " ");
         writeln!(table, "| `{path}` | {kind} | {must} | {text} |").expect(FITS);
+        if AS_IN_KUBERNETES.contains(&format!("spec.{path}").as_str()) {
+            continue;
+        }
         fields(field, &path, table);
         fields(&field["items"], &format!("{path}[]"), table);
     }

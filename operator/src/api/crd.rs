@@ -34,9 +34,54 @@ pub fn crd() -> CustomResourceDefinition {
             .and_then(|schema| schema.open_api_v3_schema.as_mut())
         {
             refuse_null(schema);
+            for path in AS_IN_KUBERNETES {
+                if let Some(field) = property(schema, path) {
+                    undescribe(field);
+                }
+            }
         }
     }
     crd
+}
+
+/// Paths of fields whose form is Kubernetes' own, described there.
+pub const AS_IN_KUBERNETES: [&str; 5] = [
+    "spec.placement.tolerations",
+    "spec.placement.affinity",
+    "spec.placement.topologySpreadConstraints",
+    "spec.networkPolicy.allowFrom",
+    "spec.networkPolicy.allowMetricsFrom",
+];
+
+fn property<'a>(schema: &'a mut JSONSchemaProps, path: &str) -> Option<&'a mut JSONSchemaProps> {
+    path.split('.').try_fold(schema, |schema, name| {
+        schema.properties.as_mut()?.get_mut(name)
+    })
+}
+
+/// Drops the descriptions below a field: of the definition they would be a third.
+fn undescribe(schema: &mut JSONSchemaProps) {
+    each_below(schema, &mut |below| {
+        below.description = None;
+        undescribe(below);
+    });
+}
+
+/// Calls `visit` with each schema directly inside of `schema`.
+fn each_below(schema: &mut JSONSchemaProps, visit: &mut dyn FnMut(&mut JSONSchemaProps)) {
+    for property in schema
+        .properties
+        .iter_mut()
+        .flat_map(|map| map.values_mut())
+    {
+        visit(property);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        visit(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        visit(values);
+    }
 }
 
 /// Drops `nullable`: a field is there with a value, or not there. Rules never meet a null. Drops
@@ -44,19 +89,7 @@ pub fn crd() -> CustomResourceDefinition {
 fn refuse_null(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     schema.format.take_if(|format| format.starts_with("uint"));
-    for property in schema
-        .properties
-        .iter_mut()
-        .flat_map(|map| map.values_mut())
-    {
-        refuse_null(property);
-    }
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        refuse_null(items);
-    }
-    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        refuse_null(values);
-    }
+    each_below(schema, &mut refuse_null);
 }
 
 /// The CustomResourceDefinition as YAML, for `crds/` and `filestore crd`.

@@ -7,6 +7,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{CompatibilityName, SecretReference};
+
 /// How clients inside the cluster reach the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -15,6 +17,10 @@ pub struct ServiceSpec {
     #[schemars(range(min = 1, max = 65535))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// Further names that clients know the store by: a Service each.
+    #[schemars(length(max = 4))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compatibility: Vec<CompatibilityName>,
 }
 
 /// User ids and restrictions of the pod.
@@ -66,6 +72,10 @@ pub struct PodSpec {
     /// Extra annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// Secrets with the keys of the registry that holds the images.
+    #[schemars(length(max = 8))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<SecretReference>,
     /// CPU and memory of the server and of the migration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourcesSpec>,

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CredentialsSpec, FilestoreStatus, MigrationSpec, PodSpec, SecuritySpec, ServiceSpec,
-    StorageSpec,
+    CredentialsSpec, FilestoreStatus, MigrationSpec, MonitoringSpec, NetworkPolicySpec,
+    PlacementSpec, PodSpec, SecuritySpec, ServiceSpec, SiteSpec, StorageSpec,
 };
 
 /// What a Filestore should be.
@@ -124,6 +124,18 @@ pub struct FilestoreSpec {
     /// What else the pod carries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodSpec>,
+    /// Where the pod may run; each field is that of a pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementSpec>,
+    /// Who may reach the pod. The pod itself may only reach the source of a migration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicySpec>,
+    /// Objects for Prometheus and Grafana.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitoring: Option<MonitoringSpec>,
+    /// Where the store is, for consumers that choose a store by site.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteSpec>,
 }
 
 /// Server on the volume; both use the same files. Default `bundled`.

@@ -59,6 +59,14 @@ impl Error {
 }
 
 impl Error {
+    /// Whether there is no such thing, which for a list means: no such kind.
+    pub(super) fn is_unknown(&self) -> bool {
+        let Self::Request { source, .. } = self else {
+            return false;
+        };
+        matches!(source.as_ref(), kube::Error::Api(status) if status.code == 404)
+    }
+
     /// Whether the object would not be valid with what was asked for.
     pub(super) fn is_invalid(&self) -> bool {
         let Self::Request { source, .. } = self else {

@@ -11,7 +11,7 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 
 use super::api::{Error, Requests};
-use super::{Scope, ask};
+use super::{Scope, ask, extras};
 use crate::api::{Filestore, FilestoreStatus};
 use crate::observed::Observed;
 use crate::render;
@@ -150,6 +150,7 @@ pub(super) async fn cluster(
         } else {
             Vec::new()
         },
+        extras: extras::observe(requests, filestore).await?,
         told: Told::default(),
     };
     if let Some(address) = observed.address() {

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::api::{Error, Requests};
 use super::context::Context;
+use super::extras;
 use super::observe::{self, Fetched};
 use crate::api::{API_VERSION, Filestore, FilestoreStatus, Phase};
 use crate::drift;
@@ -234,6 +235,7 @@ impl Work<'_> {
                 }
             }
             Step::Apply(apply) => self.apply(apply).await?,
+            Step::Remove(removal) => extras::remove(&self.requests, removal).await?,
         }
         if let Some(notice) = notices::of_step(step) {
             self.context.tell(&notice, &self.about).await;
@@ -263,6 +265,12 @@ impl Work<'_> {
                 let live = self.observed.deployment.as_ref();
                 let applied: Deployment = self.put_back(apply, live).await?;
                 serde_json::to_value(self.observed.deployment.insert(applied))
+            }
+            Kind::Extra(purpose) => {
+                let applied = extras::apply(&self.requests, *purpose, apply).await?;
+                let value = serde_json::to_value(&applied.object);
+                self.observed.extras.put(applied);
+                value
             }
         };
         let applied = applied.map_err(|error| Error::Json(kind.as_str(), error))?;

@@ -1,9 +1,10 @@
 //! Rounds against an API server in memory ([`server`]); what other controllers of a cluster do is
 //! played by [`Cluster::others_act`].
 
+mod extras;
 mod killed;
 mod rounds;
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 

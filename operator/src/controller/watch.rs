@@ -9,7 +9,10 @@ use filestore_common::shutdown::CancellationToken;
 use futures::StreamExt as _;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::runtime::controller::{Config, Controller, Error};
 use kube::runtime::reflector::{self, ObjectRef, Store};
@@ -22,6 +25,7 @@ use tokio::sync::mpsc;
 use super::Scope;
 use super::context::Context;
 use super::deletion;
+use super::extras;
 use super::observe::secret_names;
 use super::reconcile::{Watched, on_error, reconcile};
 use crate::render::NAME_LABEL;
@@ -67,7 +71,7 @@ async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &Cancellatio
         );
     let by_label = || watcher::Config::default().labels(NAME_LABEL);
     let referring = reader.clone();
-    let controller = Controller::for_stream(filestores, reader)
+    let mut controller = Controller::for_stream(filestores, reader)
         .with_config(
             Config::default()
                 .debounce(DEBOUNCE)
@@ -77,6 +81,8 @@ async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &Cancellatio
         .watches(api::<Service>(context, namespace), by_label(), named)
         .watches(api::<ServiceAccount>(context, namespace), by_label(), named)
         .watches(api::<Pod>(context, namespace), by_label(), named)
+        .watches(api::<ConfigMap>(context, namespace), by_label(), named)
+        .watches(api::<NetworkPolicy>(context, namespace), by_label(), named)
         .watches(
             api::<PersistentVolumeClaim>(context, namespace),
             watcher::Config::default(),
@@ -87,7 +93,14 @@ async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &Cancellatio
             api::<PartialObjectMeta<Secret>>(context, namespace),
             watcher::Config::default(),
             move |secret| users_of(&referring, &secret),
-        )
+        );
+    // A kind that comes to be known later is looked at every ten minutes, and watched by the next
+    // process.
+    for kind in extras::served(context.client(), namespace).await {
+        let objects = extras::all(context.client(), namespace, &kind);
+        controller = controller.watches_with(objects, kind, by_label(), named);
+    }
+    let controller = controller
         .graceful_shutdown_on(term.clone().cancelled_owned())
         .run(reconcile, on_error, Arc::clone(context))
         .for_each(|result| {

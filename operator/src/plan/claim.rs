@@ -120,6 +120,11 @@ fn patch(
     })
 }
 
+/// Whether neither Helm nor Argo CD removes an object with these annotations.
+pub(crate) fn is_protected(metadata: &ObjectMeta) -> bool {
+    protection(metadata.annotations.as_ref()).is_empty()
+}
+
 /// Annotations to set so that neither Helm nor Argo CD removes the claim; other options that are
 /// there stay.
 fn protection(has: Option<&BTreeMap<String, String>>) -> Map<String, Value> {

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::extras::Extra;
 use crate::{Manifest, validate};
 
 fn filestore(spec: &str) -> ValidatedFilestore {
@@ -36,7 +37,7 @@ fn made(plan: &Plan) -> Observed {
     for step in &plan.steps {
         match step {
             Step::CreateClaim(claim) => observed.claim = Some(claim.as_ref().clone()),
-            Step::PatchClaim { .. } => {}
+            Step::PatchClaim { .. } | Step::Remove(_) => {}
             Step::Apply(apply) => {
                 let object = apply.object.clone();
                 match apply.kind {
@@ -46,6 +47,10 @@ fn made(plan: &Plan) -> Observed {
                     Kind::Service => observed.service = serde_json::from_value(object).unwrap(),
                     Kind::Deployment => {
                         observed.deployment = serde_json::from_value(object).unwrap();
+                    }
+                    Kind::Extra(purpose) => {
+                        let object = serde_json::from_value(object).unwrap();
+                        observed.extras.put(Extra { purpose, object });
                     }
                 }
             }

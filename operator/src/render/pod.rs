@@ -1,8 +1,8 @@
 //! The pod: migration, preparation, then the server, on one volume.
 
 use k8s_openapi::api::core::v1::{
-    PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec,
-    SeccompProfile, Volume,
+    LocalObjectReference, PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec,
+    PodTemplateSpec, SeccompProfile, Volume,
 };
 use kube::core::ObjectMeta;
 
@@ -24,6 +24,13 @@ pub fn pod_template(filestore: &ValidatedFilestore) -> PodTemplateSpec {
     all_labels.extend(filestore.pod.labels.clone());
     all_labels.extend(selector(filestore));
     let annotations = &filestore.pod.annotations;
+    let pull_secrets = filestore.pod.image_pull_secrets.iter();
+    let pull_secrets: Vec<_> = pull_secrets
+        .map(|name| LocalObjectReference { name: name.clone() })
+        .collect();
+    let placement = filestore.placement.clone();
+    let tolerations = placement.tolerations;
+    let spread = placement.topology_spread_constraints;
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(all_labels),
@@ -40,6 +47,12 @@ pub fn pod_template(filestore: &ValidatedFilestore) -> PodTemplateSpec {
             // Nothing in the pod talks to the API server or looks Services up by environment.
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
+            image_pull_secrets: (!pull_secrets.is_empty()).then_some(pull_secrets),
+            node_selector: (!placement.node_selector.is_empty()).then_some(placement.node_selector),
+            tolerations: (!tolerations.is_empty()).then_some(tolerations),
+            affinity: placement.affinity,
+            topology_spread_constraints: (!spread.is_empty()).then_some(spread),
+            priority_class_name: placement.priority_class_name,
             ..PodSpec::default()
         }),
     }

@@ -13,12 +13,16 @@ fn golden(name: &str) {
     let text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
     let manifest = Manifest::parse(name, &text).unwrap();
     let valid = validate(&manifest.filestore, &manifest.secrets).unwrap();
-    let objects = serde_json::json!({
+    let mut objects = serde_json::json!({
         "claim": claim(&valid),
         "deployment": deployment(&valid),
         "service": service(&valid),
         "serviceAccount": service_account(&valid),
     });
+    let extras: Vec<_> = extras(&valid).into_iter().map(|one| one.object).collect();
+    if !extras.is_empty() {
+        objects["extras"] = serde_json::json!(extras);
+    }
     // Secrets are referred to: a value in a pod would be readable by everyone who can read pods.
     let text = objects.to_string();
     assert!(

@@ -1,9 +1,11 @@
 //! What keeps the operator from its work until a person does something.
 
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 
 use super::reason;
-use crate::plan::Kind;
+use crate::plan::{Kind, selector_of};
 use crate::secret::SecretError;
 use crate::validate::ValidationError;
 
@@ -52,6 +54,27 @@ impl Problem {
             message: format!(
                 "{} {name:?} exists and was not made for this Filestore{by}; it is left alone: give the Filestore another name, or delete it",
                 kind.as_str()
+            ),
+        }
+    }
+
+    pub(crate) fn compat_conflict(service: &DynamicObject) -> Self {
+        let labels: Vec<String> = selector_of(service)
+            .iter()
+            .map(|(key, value)| format!("{key}: {value}"))
+            .collect();
+        let manager = service.labels().get("app.kubernetes.io/managed-by");
+        let by = manager.map_or_else(String::new, |manager| format!(" (managed by {manager})"));
+        let cure = if labels.is_empty() {
+            "delete it".to_owned()
+        } else {
+            format!("set pod.labels to what it selects ({})", labels.join(", "))
+        };
+        Self {
+            reason: reason::COMPAT_SERVICE_CONFLICT,
+            message: format!(
+                "Service {:?} exists{by}, was not made for this Filestore and does not lead to it; it is left alone: {cure}, or remove the name from service.compatibility",
+                service.name_any()
             ),
         }
     }

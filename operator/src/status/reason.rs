@@ -25,6 +25,10 @@ pub const STORAGE_READY: &str = "StorageReady";
 pub const CREDENTIALS_READY: &str = "CredentialsReady";
 /// The legacy store was taken over, or there is none.
 pub const MIGRATED: &str = "Migrated";
+/// Every further name leads to the store.
+pub const NAMES_READY: &str = "NamesReady";
+/// The objects for Prometheus and Grafana are there.
+pub const MONITORING_READY: &str = "MonitoringReady";
 
 macro_rules! reasons {
     ($($constant:ident = $name:literal;)*) => {
@@ -75,6 +79,11 @@ reasons! {
     REFUSED = "Refused";
     OBJECTS_FAILED = "ObjectsFailed";
     INTERRUPTED = "Interrupted";
+    NAMES_LEAD_HERE = "NamesLeadHere";
+    COMPAT_SERVICE_CONFLICT = "CompatServiceConflict";
+    APPLIED = "Applied";
+    KIND_UNKNOWN = "KindUnknown";
+    ENGINE_LACKS = "EngineLacks";
 }
 
 const fn reason(
@@ -324,6 +333,36 @@ pub const ALL: &[Reason] = &[
         INTERRUPTED,
         "The take-over was stopped. It goes on by itself where it was.",
         "Wait.",
+    ),
+    reason(
+        NAMES_READY,
+        NAMES_LEAD_HERE,
+        "Each name of `service.compatibility` leads to the store, by a Service of ours or by the labels that the pod wears.",
+        "Nothing.",
+    ),
+    reason(
+        NAMES_READY,
+        COMPAT_SERVICE_CONFLICT,
+        "A Service of that name was made by somebody else and does not lead here. It is left alone.",
+        "Set `pod.labels` to what it selects, or delete it.",
+    ),
+    reason(
+        MONITORING_READY,
+        APPLIED,
+        "The objects that `monitoring` asks for are there.",
+        "Nothing.",
+    ),
+    reason(
+        MONITORING_READY,
+        KIND_UNKNOWN,
+        "The cluster does not know ServiceMonitors or PrometheusRules. The store is not affected.",
+        "Install the definitions of the Prometheus operator; noticed within ten minutes.",
+    ),
+    reason(
+        MONITORING_READY,
+        ENGINE_LACKS,
+        "versitygw serves no metrics for Prometheus.",
+        "Use `engine: bundled`, or switch monitoring off.",
     ),
 ];
 

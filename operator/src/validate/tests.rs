@@ -195,6 +195,38 @@ const REFUSED: &[(&str, &str)] = &[
         "MINIMALpod: {terminationGracePeriodSeconds: 0}",
         "spec.pod.terminationGracePeriodSeconds: ",
     ),
+    (
+        "MINIMALservice: {compatibility: [{name: files}]}",
+        "spec.service.compatibility[0].name: \"files\" is there already",
+    ),
+    (
+        "MINIMALservice: {compatibility: [{name: old}, {name: old, port: 80}]}",
+        "spec.service.compatibility[1].name: \"old\" is there already",
+    ),
+    (
+        "MINIMALmonitoring: {serviceMonitor: {enabled: true, interval: soon}}",
+        "spec.monitoring.serviceMonitor.interval: \"soon\" is no time",
+    ),
+    (
+        "MINIMALmonitoring: {prometheusRule: {enabled: true, capacityWarnPercent: 95}}",
+        "spec.monitoring.prometheusRule.capacityWarnPercent: must be from 1 to 94",
+    ),
+    (
+        "MINIMALsite: {name: 'Lyon 2'}",
+        "spec.site.name: \"Lyon 2\" is no name of a site",
+    ),
+    (
+        "MINIMALsite: {name: lyon, endpoint: 'https://u:p@files.example'}",
+        "spec.site.endpoint: holds credentials",
+    ),
+    (
+        "MINIMALplacement: {priorityClassName: Very_High}",
+        "spec.placement.priorityClassName: ",
+    ),
+    (
+        "MINIMALpod: {imagePullSecrets: [{name: 'a b'}]}",
+        "spec.pod.imagePullSecrets[0].name: ",
+    ),
 ];
 
 #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use filestore_common::BucketName;
 
-use crate::api::{AccessMode, Durability, MetadataMode, ResourcesSpec, Verify};
+use crate::api::{
+    AccessMode, Durability, MetadataMode, NetworkPolicySpec, PlacementSpec, ResourcesSpec, Verify,
+};
 
 /// Everything the builders need, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +30,8 @@ pub struct ValidatedFilestore {
     pub root: KeyPair,
     /// Port of the Service.
     pub service_port: u16,
+    /// Further names that clients know the store by.
+    pub compatibility: Vec<Name>,
     /// The volume.
     pub storage: Storage,
     /// Buckets that exist from the start.
@@ -38,6 +42,68 @@ pub struct ValidatedFilestore {
     pub security: Security,
     /// What else the pod carries.
     pub pod: Pod,
+    /// Where the pod may run.
+    pub placement: PlacementSpec,
+    /// Who may reach the pod; `None` = no policy.
+    pub network_policy: Option<NetworkPolicySpec>,
+    /// Objects for Prometheus and Grafana.
+    pub monitoring: Monitoring,
+    /// The site, where it is told.
+    pub site: Option<Site>,
+}
+
+/// A further name of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Name of the Service.
+    pub name: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// Objects for Prometheus and Grafana; `None` = not wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Monitoring {
+    /// A ServiceMonitor.
+    pub scrape: Option<Scrape>,
+    /// A PrometheusRule.
+    pub alerts: Option<Alerts>,
+    /// A ConfigMap with a dashboard.
+    pub dashboard: Option<Dashboard>,
+}
+
+/// What a ServiceMonitor says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scrape {
+    /// Time between two scrapes, as Prometheus writes it.
+    pub interval: String,
+    /// Extra labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What a PrometheusRule says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alerts {
+    /// Percent of the volume in use from which an alert warns; below 95.
+    pub capacity_warn_percent: u8,
+    /// Extra labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// How Grafana finds the dashboard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dashboard {
+    /// Extra labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// The site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its name.
+    pub name: String,
+    /// Endpoint to tell, without trailing slash; `None` = that of the Service.
+    pub endpoint: Option<String>,
 }
 
 /// Server on the volume.
@@ -135,6 +201,8 @@ pub struct Pod {
     pub labels: BTreeMap<String, String>,
     /// Extra annotations.
     pub annotations: BTreeMap<String, String>,
+    /// Secrets with the keys of the registry.
+    pub image_pull_secrets: Vec<String>,
     /// CPU and memory.
     pub resources: ResourcesSpec,
     /// Seconds for open requests to end.

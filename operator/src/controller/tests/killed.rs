@@ -93,6 +93,14 @@ async fn a_take_over() {
 }
 
 #[tokio::test]
+async fn all_that_is_optional() {
+    // Six objects more.
+    the_same_end_after_each_kill(extras::everything(), None, 14).await;
+    let change = |cluster: &Cluster| cluster.set_spec(&fresh(), 2);
+    the_same_end_after_each_kill(extras::everything(), Some(&change), 7).await;
+}
+
+#[tokio::test]
 async fn growth_and_a_new_image() {
     let change = |cluster: &Cluster| {
         let mut spec = fresh();

@@ -13,32 +13,32 @@ use kube::client::Body;
 use serde_json::{Map, Value, json};
 
 #[derive(Default)]
-pub(super) struct State {
+pub(crate) struct State {
     /// By path.
-    pub(super) objects: BTreeMap<String, Value>,
+    pub(crate) objects: BTreeMap<String, Value>,
     /// `METHOD path` of each write, events apart.
-    pub(super) writes: Vec<String>,
+    pub(crate) writes: Vec<String>,
     /// Reasons of events, in order.
-    pub(super) events: Vec<String>,
+    pub(crate) events: Vec<String>,
     /// Writes that are still let through, events among them; then nothing answers any more.
-    pub(super) left: Option<usize>,
+    pub(crate) left: Option<usize>,
     /// Answer for requests of this method whose path ends so: status and message.
-    pub(super) refused: Vec<(Method, &'static str, u16, &'static str)>,
+    pub(crate) refused: Vec<(Method, &'static str, u16, &'static str)>,
     applied: HashMap<(String, String), Value>,
     version: u64,
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Server(Arc<Mutex<State>>);
+pub(crate) struct Server(Arc<Mutex<State>>);
 
 type Reply = Response<Full<Bytes>>;
 
 impl Server {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
@@ -52,11 +52,11 @@ impl Server {
     }
 
     /// Puts an object there as somebody else would.
-    pub(super) fn put(&self, path: &str, object: Value) {
+    pub(crate) fn put(&self, path: &str, object: Value) {
         self.state().store(path, object);
     }
 
-    pub(super) fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
         self.state().objects.get(path).cloned()
     }
 }
@@ -164,6 +164,16 @@ impl State {
                 self.store(path, live);
                 reply(&self.objects[path])
             }
+            Method::DELETE => match self.objects.remove(path) {
+                Some(object) if body["preconditions"]["uid"] == object["metadata"]["uid"] => {
+                    reply(&object)
+                }
+                Some(object) => {
+                    self.objects.insert(path.to_owned(), object);
+                    refuse(409, "another uid")
+                }
+                None => refuse(404, "not found"),
+            },
             _ => refuse(405, "not here"),
         }
     }
@@ -180,7 +190,21 @@ impl State {
     }
 }
 
-const PLURALS: [&str; 4] = ["pods", "deployments", "statefulsets", "filestores"];
+const PLURALS: [&str; 13] = [
+    "pods",
+    "deployments",
+    "statefulsets",
+    "filestores",
+    "services",
+    "persistentvolumeclaims",
+    "storageclasses",
+    "poddisruptionbudgets",
+    "horizontalpodautoscalers",
+    "configmaps",
+    "networkpolicies",
+    "servicemonitors",
+    "prometheusrules",
+];
 
 fn selects(selector: &str, object: &Value) -> bool {
     let (key, value) = selector.split_once("%3D").unwrap();
