@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use filestore_common::shutdown;
 use filestore_common::telemetry::{self, LogFormat};
 use filestore_gateway::{
-    Config, CredentialDir, CredentialSources, DEFAULT_REGION, Error, KeyPair, Listen,
+    AccessSources, Config, CredentialDir, CredentialSources, DEFAULT_REGION, Error, KeyPair, Listen,
 };
 use filestore_migrator::ExitCode as Exit;
 use filestore_store::{Durability, MetadataMode};
@@ -77,6 +77,16 @@ pub(crate) struct Args {
     /// Name of the secret key's file in --credentials-dir [default: well-known names]
     #[arg(long, env = "FILESTORE_SECRET_KEY_FILE", requires = "access_key_file")]
     secret_key_file: Option<String>,
+
+    /// File with users, their grants and buckets' quotas, followed when it changes; may be given
+    /// several times
+    #[arg(long, env = "FILESTORE_ACCESS_FILE", value_delimiter = ',')]
+    access_file: Vec<PathBuf>,
+
+    /// Directory (a mounted Secret) whose *.yaml, *.yml and *.json are such files; may be given
+    /// several times
+    #[arg(long, env = "FILESTORE_ACCESS_DIR", value_delimiter = ',')]
+    access_dir: Vec<PathBuf>,
 
     /// Domain whose subdomains name buckets; may be given several times
     /// [versitygw: VGW_VIRTUAL_DOMAIN]
@@ -213,7 +223,7 @@ pub(crate) fn config_from(
 /// Gives an error of the gateway its exit code.
 pub(crate) fn coded(error: Error) -> anyhow::Error {
     let code = match &error {
-        Error::Credentials(_) => Exit::Usage,
+        Error::Credentials(_) | Error::Access(_) => Exit::Usage,
         Error::Volume { .. } => Exit::Refused,
         Error::Bind { .. } => Exit::Retryable,
         Error::Start(_) | Error::Panicked => Exit::Failures,
@@ -255,6 +265,10 @@ fn config(args: Args, environment: &Environment) -> anyhow::Result<Config> {
             .collect(),
     };
     let mut config = Config::new(volume, credentials);
+    config.access = AccessSources {
+        files: args.access_file,
+        directories: args.access_dir,
+    };
     config.data_root = data_root;
     config.listen = if args.listen.is_empty() {
         environment.listen("VGW_PORT")?

@@ -41,7 +41,7 @@ enum Command {
     /// Run a Filestore manifest on this machine, no cluster needed.
     Up(up::Args),
     /// Serve a volume over S3.
-    Gateway(gateway::Args),
+    Gateway(Box<gateway::Args>),
     /// Take a legacy S3 store over.
     Migrate(Box<migrate::Args>),
     /// Work on a volume that no server needs to run for.
@@ -62,7 +62,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Up(args) => up::run(&args),
-        Command::Gateway(args) => gateway::run(args),
+        Command::Gateway(args) => gateway::run(*args),
         Command::Migrate(args) => migrate::run(*args),
         Command::Volume(args) => volume::run(&args),
         Command::Operator(args) => operator::run(&args),

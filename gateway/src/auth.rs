@@ -10,19 +10,19 @@ use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
+use crate::access::{Accounts, Action, Principal, Rule, rule};
 use crate::context::RequestContext;
-use crate::credentials::Credentials;
 use crate::host::Hosts;
 use crate::s3;
 
 /// Secrets for s3s's signature check.
-pub(crate) struct KeyAuth(pub(crate) Arc<Credentials>);
+pub(crate) struct KeyAuth(pub(crate) Arc<Accounts>);
 
 #[async_trait::async_trait]
 impl S3Auth for KeyAuth {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         let attempt = RequestContext::with(RequestContext::attempt).unwrap_or(0);
-        let Some((secret, more)) = self.0.secret(access_key, attempt) else {
+        let Some((secret, more, principal)) = self.0.secret(access_key, attempt) else {
             let mut error = S3Error::with_message(
                 S3ErrorCode::InvalidAccessKeyId,
                 "The AWS Access Key Id you provided does not exist in our records.",
@@ -30,27 +30,68 @@ impl S3Auth for KeyAuth {
             s3::add_error_detail(&mut error, "AWSAccessKeyId", access_key);
             return Err(error);
         };
-        RequestContext::with(|context| context.set_more_secrets(more));
+        RequestContext::with(|context| {
+            context.set_more_secrets(more);
+            context.set_claimed(principal);
+        });
         Ok(SecretKey::from(secret.expose()))
     }
 }
 
-/// Every known key may do everything; nobody else may do anything. Also where the operation's
-/// name is first known.
+/// Lets in who signed, to what that one may do. Also where the operation's name is first known.
 pub(crate) struct KeyHolders;
 
 #[async_trait::async_trait]
 impl S3Access for KeyHolders {
     async fn check(&self, access: &mut S3AccessContext<'_>) -> S3Result<()> {
-        RequestContext::with(|context| context.set_operation(access.s3_op().name()));
-        match access.credentials() {
-            Some(_) => Ok(()),
-            None => Err(S3Error::with_message(
-                S3ErrorCode::AccessDenied,
-                "Access Denied.",
-            )),
+        if access.credentials().is_some() {
+            signature_is_right();
         }
+        check_operation(access)
     }
+}
+
+/// Makes who claims to have signed the request its principal: the signature was verified.
+pub(crate) fn signature_is_right() {
+    RequestContext::with(RequestContext::set_principal_as_claimed);
+}
+
+/// Applies the rule of the operation ([`rule`]).
+///
+/// # Errors
+/// `AccessDenied`.
+pub(crate) fn check_operation(access: &S3AccessContext<'_>) -> S3Result<()> {
+    let operation = access.s3_op().name();
+    RequestContext::with(|context| context.set_operation(operation));
+    let path = access.s3_path();
+    let bucket = path.get_bucket_name().unwrap_or_default();
+    match rule(operation) {
+        Rule::Path(action) => check(action, bucket, path.get_object_key().unwrap_or_default()),
+        Rule::Within => check(Action::See, bucket, ""),
+        Rule::Anybody if principal().is_some() => Ok(()),
+        Rule::Anybody => Err(denied()),
+    }
+}
+
+/// Who signed the request that the calling task serves, once that is verified.
+pub(crate) fn principal() -> Option<Principal> {
+    RequestContext::with(RequestContext::principal).flatten()
+}
+
+/// Whether the request's principal may do this ([`Principal::may`]).
+///
+/// # Errors
+/// `AccessDenied`, also without a verified signature.
+pub(crate) fn check(action: Action, bucket: &str, name: &str) -> S3Result<()> {
+    match principal() {
+        Some(principal) if principal.may(action, bucket, name) => Ok(()),
+        _ => Err(denied()),
+    }
+}
+
+/// The answer to what is not allowed.
+pub(crate) fn denied() -> S3Error {
+    S3Error::with_message(S3ErrorCode::AccessDenied, "Access Denied.")
 }
 
 /// Refuses what s3s would take although it should not.

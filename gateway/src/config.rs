@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use filestore_store::{Durability, MetadataMode};
 
+use crate::access::AccessSources;
 use crate::credentials::CredentialSources;
 
 /// Region of a gateway that was given none.
@@ -36,7 +37,9 @@ pub struct Config {
     pub require_marker: Option<String>,
     /// Access keys.
     pub credentials: CredentialSources,
-    /// How often mounted access keys are looked at.
+    /// Users and quotas.
+    pub access: AccessSources,
+    /// How often mounted access keys, users and quotas are looked at.
     pub credentials_period: Duration,
     /// Domains below which `<bucket>.<domain>` names a bucket.
     pub virtual_domains: Vec<String>,
@@ -67,6 +70,7 @@ impl Config {
             metadata: None,
             require_marker: None,
             credentials,
+            access: AccessSources::default(),
             // The kubelet itself takes about a minute.
             credentials_period: Duration::from_secs(5),
             virtual_domains: Vec::new(),

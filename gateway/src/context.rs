@@ -1,9 +1,9 @@
 //! What belongs to one request and has to cross s3s: carried beside the task, not through it.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::access::Principal;
 use crate::operations;
 
 tokio::task_local! {
@@ -32,6 +32,8 @@ pub(crate) struct RequestContext {
     attempt: AtomicUsize,
     more_secrets: AtomicBool,
     failure: OnceLock<&'static str>,
+    claimed: Mutex<Option<Principal>>,
+    principal: OnceLock<Principal>,
 }
 
 impl RequestContext {
@@ -44,6 +46,8 @@ impl RequestContext {
             attempt: AtomicUsize::new(0),
             more_secrets: AtomicBool::new(false),
             failure: OnceLock::new(),
+            claimed: Mutex::new(None),
+            principal: OnceLock::new(),
         })
     }
 
@@ -97,6 +101,24 @@ impl RequestContext {
 
     pub(crate) fn set_more_secrets(&self, more: bool) {
         self.more_secrets.store(more, Ordering::Relaxed);
+    }
+
+    /// Who the request's access key belongs to; nobody has verified the signature yet.
+    pub(crate) fn set_claimed(&self, principal: Principal) {
+        *self.claimed.lock().unwrap_or_else(PoisonError::into_inner) = Some(principal);
+    }
+
+    /// The signature is that of the access key.
+    pub(crate) fn set_principal_as_claimed(&self) {
+        let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(principal) = &*claimed {
+            self.principal.get_or_init(|| principal.clone());
+        }
+    }
+
+    /// Who signed the request, once that is verified.
+    pub(crate) fn principal(&self) -> Option<Principal> {
+        self.principal.get().cloned()
     }
 
     /// Goes to the access key's next secret; `false` when there is none.

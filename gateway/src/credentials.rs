@@ -228,6 +228,12 @@ impl Credentials {
         Some((secret, attempt + 1 < secrets.len()))
     }
 
+    /// Whether an access key is one of these.
+    pub(crate) fn holds(&self, access_key: &str) -> bool {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.contains_key(access_key)
+    }
+
     /// The access key that owns all buckets: the first of those given at start, else the first in
     /// order of the mounted ones.
     pub(crate) fn owner(&self) -> String {

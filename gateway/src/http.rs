@@ -18,9 +18,9 @@ use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use s3s::{Body, S3ErrorCode};
 
+use crate::access::Accounts;
 use crate::auth;
 use crate::context::{Files, RequestContext, RequestIds};
-use crate::credentials::Credentials;
 use crate::host::Hosts;
 use crate::metrics::Metrics;
 use crate::s3;
@@ -37,7 +37,7 @@ const SIGNATURE_MISMATCH: &[u8] = b"<Code>SignatureDoesNotMatch</Code>";
 pub(crate) struct Http {
     pub(crate) service: s3::Service,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) credentials: Arc<Credentials>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) hosts: Hosts,
     pub(crate) health_path: Option<String>,
     pub(crate) ids: RequestIds,
@@ -99,7 +99,7 @@ impl Http {
         intake: &Arc<Intake>,
         context: &Arc<RequestContext>,
     ) -> Response<Body> {
-        let again = self.credentials.overlap().then(|| head.clone());
+        let again = self.accounts.overlap().then(|| head.clone());
         let mut response = self.call_once(head, intake, context).await;
         while let Some(again) = &again
             && !intake.was_read()

@@ -6,6 +6,7 @@
 //! operator, Prometheus ─▶ admin (/readyz, /metrics)
 //! ```
 
+mod access;
 mod admin;
 mod auth;
 mod body;
@@ -22,6 +23,7 @@ pub mod pages;
 mod s3;
 mod server;
 
+pub use access::{AccessError, AccessSources};
 pub use body::file_body;
 pub use config::{Config, DEFAULT_REGION, Listen, ListenError};
 pub use credentials::{

@@ -60,6 +60,9 @@ pub(crate) struct Metrics {
     available: UnsignedGauge,
     inodes: UnsignedGauge,
     available_inodes: UnsignedGauge,
+    users: Gauge,
+    access_failures: Counter,
+    access_current: Gauge,
 }
 
 /// Everything that [`Metrics::store_error`] is called with.
@@ -81,7 +84,11 @@ impl Metrics {
             available: UnsignedGauge::default(),
             inodes: UnsignedGauge::default(),
             available_inodes: UnsignedGauge::default(),
+            users: Gauge::default(),
+            access_failures: Counter::default(),
+            access_current: Gauge::default(),
         };
+        metrics.register_access();
         metrics.register_requests();
         metrics.register_store();
         metrics.registry.register(
@@ -133,6 +140,22 @@ impl Metrics {
             "Bytes of response bodies",
             Unit::Bytes,
             self.sent.clone(),
+        );
+    }
+
+    fn register_access(&mut self) {
+        let access = self.registry.sub_registry_with_prefix("access");
+        access.register("users", "Users beside root", self.users.clone());
+        access.register(
+            "reload_failures",
+            "Looks at the access files that found them unusable",
+            self.access_failures.clone(),
+        );
+        self.access_current.set(1);
+        access.register(
+            "last_reload_successful",
+            "0 while the access files are unusable and older ones are in force",
+            self.access_current.clone(),
         );
     }
 
@@ -191,6 +214,21 @@ impl Metrics {
 
     pub(crate) fn store_error(&self, kind: &'static str) {
         self.errors.get_or_create(&KindLabel { kind }).inc();
+    }
+
+    pub(crate) fn set_users(&self, users: usize) {
+        self.users.set(i64::try_from(users).unwrap_or(i64::MAX));
+    }
+
+    /// The access files could be used.
+    pub(crate) fn access_read(&self) {
+        self.access_current.set(1);
+    }
+
+    /// They could not.
+    pub(crate) fn access_unreadable(&self) {
+        self.access_failures.inc();
+        self.access_current.set(0);
     }
 
     pub(crate) fn received(&self, bytes: u64) {

@@ -198,6 +198,9 @@ impl Service {
     }
 }
 
+#[cfg(test)]
+pub(crate) use ops::IMPLEMENTED;
+
 /// Adds an element to the body of an error reply.
 pub(crate) use error::reply::add_detail as add_error_detail;
 

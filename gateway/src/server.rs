@@ -20,6 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::access::{AccessError, Accounts};
 use crate::admin::Admin;
 use crate::auth::{KeyAuth, KeyHolders};
 use crate::config::{Config, Listen};
@@ -43,6 +44,9 @@ pub enum Error {
     /// Access keys are missing or unreadable.
     #[error(transparent)]
     Credentials(#[from] CredentialError),
+    /// Users are unreadable.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The volume cannot be served.
     #[error("volume {volume}: {source}")]
     Volume {
@@ -105,6 +109,8 @@ impl Gateway {
         let shutdown = shutdown.child_token();
         // A failed start below drops the threads that run already: their queues close.
         let credentials = Arc::new(Credentials::open(config.credentials.clone())?);
+        let accounts = Accounts::open(Arc::clone(&credentials), config.access.clone())?;
+        let accounts = Arc::new(accounts);
         let listeners = bind_all(&config.listen)?;
         let admin_listener = config.admin_listen.map(bind).transpose()?;
         let addresses = local_addresses(&listeners)?;
@@ -117,7 +123,8 @@ impl Gateway {
         raise_file_limit();
 
         let metrics = Arc::new(Metrics::new());
-        let http = Arc::new(http(config, &store, &credentials, &metrics));
+        metrics.set_users(accounts.users());
+        let http = Arc::new(http(config, &store, (&credentials, &accounts), &metrics));
         let settings = worker::Settings {
             idle_timeout: config.idle_timeout,
             grace: config.grace,
@@ -144,7 +151,7 @@ impl Gateway {
         drop(alive);
         let admin = Admin::new(
             Arc::clone(&store),
-            metrics,
+            Arc::clone(&metrics),
             config.require_marker.clone(),
             shutdown.clone(),
         );
@@ -153,6 +160,8 @@ impl Gateway {
             workers,
             admin: admin_listener.map(|listener| (listener, Arc::new(admin))),
             credentials,
+            accounts,
+            metrics,
             credentials_period: config.credentials_period,
             serving,
             shutdown: shutdown.clone(),
@@ -227,7 +236,7 @@ fn open_store(config: &Config) -> Result<Store, Error> {
 fn http(
     config: &Config,
     store: &Arc<Store>,
-    credentials: &Arc<Credentials>,
+    (credentials, accounts): (&Credentials, &Arc<Accounts>),
     metrics: &Arc<Metrics>,
 ) -> Http {
     let hosts = Hosts::new(&config.virtual_domains);
@@ -239,7 +248,7 @@ fn http(
         },
     );
     let service = s3::Service::new(&gateway, &hosts, |builder| {
-        builder.set_auth(KeyAuth(Arc::clone(credentials)));
+        builder.set_auth(KeyAuth(Arc::clone(accounts)));
         builder.set_access(KeyHolders);
     });
     let ids = RequestIds::new();
@@ -248,7 +257,7 @@ fn http(
     Http {
         service,
         metrics: Arc::clone(metrics),
-        credentials: Arc::clone(credentials),
+        accounts: Arc::clone(accounts),
         hosts,
         health_path: config.health_path.clone(),
         ids,

@@ -19,7 +19,10 @@ const REFUSED: [(&str, &str); 7] = [
         "VGW_META_SIDECAR",
         "versitygw's sidecar metadata has to be imported into the volume first",
     ),
-    ("VGW_IAM_DIR", "further accounts are not supported yet"),
+    (
+        "VGW_IAM_DIR",
+        "accounts of versitygw are not read: write them to a file for --access-file",
+    ),
     ("VGW_VERSIONING_DIR", "versioning is not supported yet"),
 ];
 

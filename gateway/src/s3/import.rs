@@ -9,6 +9,8 @@ use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::error::{self, invalid_argument};
+use crate::access::Action;
+use crate::auth;
 
 const ETAG: &str = "x-filestore-import-etag";
 const LAST_MODIFIED: &str = "x-filestore-import-last-modified";
@@ -29,9 +31,17 @@ impl Import {
     /// Reads the headers; `None` when there are none.
     ///
     /// # Errors
-    /// `AccessDenied` unless they are part of a signed `Authorization` header: a presigned URL
-    /// lets its holder add headers. `InvalidArgument` for malformed values.
-    pub(crate) fn of(headers: &HeaderMap) -> S3Result<Option<Self>> {
+    /// `AccessDenied` unless root sent them, and as part of a signed `Authorization` header: a
+    /// presigned URL lets its holder add headers. `InvalidArgument` for malformed values.
+    pub(crate) fn of_request(headers: &HeaderMap) -> S3Result<Option<Self>> {
+        let import = Self::of(headers)?;
+        if import.is_some() {
+            auth::check(Action::Administer, "", "")?;
+        }
+        Ok(import)
+    }
+
+    fn of(headers: &HeaderMap) -> S3Result<Option<Self>> {
         let names = [ETAG, LAST_MODIFIED, PART_SIZES];
         if !names.iter().any(|name| headers.contains_key(*name)) {
             return Ok(None);

@@ -25,7 +25,7 @@ use s3s::{Body, HttpRequest, S3ErrorCode, S3Request, S3Response, S3Result, Trail
 
 use super::request::{Original, Trailers, XmlBody};
 use super::{checksum, error};
-use crate::context::RequestContext;
+use crate::auth;
 use crate::host::Hosts;
 
 pub(crate) mod query;
@@ -88,8 +88,12 @@ impl S3Route for Normalize {
     }
 
     async fn check_access(&self, request: &mut S3Request<Body>) -> S3Result<()> {
+        // Whether its signer may do it is asked behind, where the operation is known.
         match request.credentials {
-            Some(_) => Ok(()),
+            Some(_) => {
+                auth::signature_is_right();
+                Ok(())
+            }
             None => Err(error::code(S3ErrorCode::AccessDenied)),
         }
     }
@@ -294,8 +298,8 @@ async fn read_xml(
     Ok(xml.into())
 }
 
-/// Authentication and access of the service behind: everything that reaches it was let through by
-/// the service before it.
+/// Authentication and access of the service behind: the signature of everything that reaches it
+/// was verified by the service before it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Authenticated;
 
@@ -309,8 +313,7 @@ impl S3Auth for Authenticated {
 #[async_trait::async_trait]
 impl S3Access for Authenticated {
     async fn check(&self, access: &mut S3AccessContext<'_>) -> S3Result<()> {
-        RequestContext::with(|context| context.set_operation(access.s3_op().name()));
-        Ok(())
+        auth::check_operation(access)
     }
 }
 

@@ -27,6 +27,10 @@ use super::Gateway;
 
 macro_rules! operations {
     ($($name:ident($input:ident) -> $output:ident = $function:path;)*) => {
+        /// The operations that are here, as s3s names their functions.
+        #[cfg(test)]
+        pub(crate) const IMPLEMENTED: &[&str] = &[$(stringify!($name)),*];
+
         #[async_trait::async_trait]
         impl S3 for Gateway {
             $(

@@ -1,4 +1,5 @@
-//! The control thread: accepts connections, serves the admin port, follows mounted credentials.
+//! The control thread: accepts connections, serves the admin port, follows mounted credentials and
+//! access files.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,8 +13,10 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinSet;
 
 use super::runtime;
+use crate::access::{Accounts, Reload};
 use crate::admin::Admin;
 use crate::credentials::Credentials;
+use crate::metrics::Metrics;
 use crate::pages;
 
 /// Pause after a failed accept (out of files), lest it spins.
@@ -25,6 +28,8 @@ pub(super) struct Control {
     pub(super) workers: Vec<UnboundedSender<TcpStream>>,
     pub(super) admin: Option<(TcpListener, Arc<Admin>)>,
     pub(super) credentials: Arc<Credentials>,
+    pub(super) accounts: Arc<Accounts>,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) credentials_period: Duration,
     /// Closed when the last serving thread has ended.
     pub(super) serving: mpsc::Receiver<Infallible>,
@@ -58,6 +63,10 @@ impl Control {
         let mut beside = JoinSet::new();
         if self.credentials.are_mounted() {
             beside.spawn(follow(self.credentials, self.credentials_period));
+        }
+        if self.accounts.are_followed() {
+            let (accounts, metrics) = (self.accounts, self.metrics);
+            beside.spawn(follow_access(accounts, metrics, self.credentials_period));
         }
         if let Some((listener, admin)) = self.admin {
             beside.spawn(pages::serve(listener, admin));
@@ -121,6 +130,41 @@ async fn follow(credentials: Arc<Credentials>, period: Duration) {
                 tracing::warn!(%error, "Credentials cannot be read, keeping the ones in force");
             }
             Err(_) => {}
+        }
+    }
+}
+
+/// Takes access files over when they change.
+async fn follow_access(accounts: Arc<Accounts>, metrics: Arc<Metrics>, period: Duration) {
+    let mut period = tokio::time::interval(period);
+    let mut told = None;
+    loop {
+        period.tick().await;
+        let reading = Arc::clone(&accounts);
+        match crate::io::long(move || reading.reload()).await {
+            Ok(reload) => {
+                told = None;
+                metrics.access_read();
+                if reload == Reload::Changed {
+                    metrics.set_users(accounts.users());
+                    tracing::info!(users = accounts.users(), "Access changed");
+                }
+            }
+            Err(error) => {
+                metrics.access_unreadable();
+                let text = match std::error::Error::source(&error) {
+                    Some(source) => format!("{error}: {source}"),
+                    None => error.to_string(),
+                };
+                // Once for each thing that is wrong.
+                if told.as_ref() != Some(&text) {
+                    tracing::warn!(
+                        error = text,
+                        "Access files cannot be used, keeping what is in force"
+                    );
+                    told = Some(text);
+                }
+            }
         }
     }
 }

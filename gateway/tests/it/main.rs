@@ -1,5 +1,7 @@
 //! The gateway from outside: raw sockets, hand-made signatures.
 
+#[cfg(test)]
+mod access;
 mod admin;
 mod auth;
 // Helpers are test code to clippy only where they say so.

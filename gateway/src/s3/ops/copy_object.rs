@@ -9,6 +9,8 @@ use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::put_object::tag_header;
 use super::receive::MAX_PUT;
+use crate::access::Action;
+use crate::auth;
 use crate::s3::checksum::{kind_dto, parse_algorithm, put_checksum};
 use crate::s3::conditions::{Conditions, Outcome, write_precondition};
 use crate::s3::copy_source::CopySource;
@@ -146,12 +148,14 @@ pub(super) async fn copy_object(
 /// Opens the source of a copy and evaluates the conditions on it.
 ///
 /// # Errors
-/// `NoSuchBucket`, `NoSuchKey`, `PreconditionFailed`.
+/// `AccessDenied` unless the caller may read it, `NoSuchBucket`, `NoSuchKey`,
+/// `PreconditionFailed`.
 pub(super) async fn open_source(
     gateway: &Gateway,
     source: CopySource,
     conditions: &Conditions,
 ) -> S3Result<ObjectReader> {
+    auth::check(Action::Read, source.bucket.as_str(), source.key.as_str())?;
     let reader = gateway
         .short(move |store| store.open_object(&source.bucket, &source.key))
         .await?;

@@ -6,6 +6,8 @@ use s3s::dto::{DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error, Ob
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::delete_object::{Expected, delete};
+use crate::access::{Action, Principal};
+use crate::auth;
 use crate::s3::conditions::http_date;
 use crate::s3::request::Version;
 use crate::s3::{Gateway, error, listing, request};
@@ -27,9 +29,10 @@ pub(super) async fn delete_objects(
         .check_bucket(&input.bucket, input.expected_bucket_owner.as_deref())
         .await?;
     let bucket = request::bucket(&input.bucket)?;
+    let caller = auth::principal().ok_or_else(auth::denied)?;
     let results = gateway
         .long(move |store| {
-            let delete = |object| delete_one(store, &bucket, object);
+            let delete = |object| delete_one(store, &bucket, object, &caller);
             Ok(objects.into_iter().map(delete).collect::<Vec<_>>())
         })
         .await?;
@@ -53,10 +56,17 @@ fn delete_one(
     store: &Store,
     bucket: &BucketName,
     object: ObjectIdentifier,
+    caller: &Principal,
 ) -> Result<DeletedObject, Error> {
     let name = listing::xml_name(object.key.clone());
     let version_id = object.version_id.clone();
-    match try_delete(store, bucket, object) {
+    let allowed = caller.may(Action::Write, bucket.as_str(), &object.key);
+    let done = if allowed {
+        try_delete(store, bucket, object)
+    } else {
+        Err(auth::denied())
+    };
+    match done {
         Ok(()) => Ok(DeletedObject {
             key: Some(name),
             version_id,

@@ -3,6 +3,8 @@
 use s3s::dto::{Bucket, ListBucketsInput, ListBucketsOutput};
 use s3s::{S3Request, S3Response, S3Result};
 
+use crate::access::Action;
+use crate::auth;
 use crate::s3::error::invalid_argument;
 use crate::s3::{Gateway, listing};
 
@@ -28,9 +30,12 @@ pub(super) async fn list_buckets(
     } else {
         gateway.long(filestore_store::Store::list_buckets).await?
     };
+    let caller = auth::principal().ok_or_else(auth::denied)?;
     found.retain(|bucket| {
         let name = bucket.name.as_str();
-        name.starts_with(&prefix) && after.as_deref().is_none_or(|after| name > after)
+        caller.may(Action::See, name, "")
+            && name.starts_with(&prefix)
+            && after.as_deref().is_none_or(|after| name > after)
     });
     let more = found.len() > limit;
     found.truncate(limit);

@@ -4,6 +4,8 @@ use filestore_store::{ListEntry, ListPage, ListQuery, ListedObject};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
+use crate::access::Action;
+use crate::auth;
 use crate::s3::checksum::{algorithm_dto, kind_dto};
 use crate::s3::listing::{Encoding, page_size, parse_token, token};
 use crate::s3::{Gateway, request};
@@ -30,8 +32,9 @@ impl Question {
     /// Asks the store.
     ///
     /// # Errors
-    /// `NoSuchBucket`.
+    /// `AccessDenied`, `NoSuchBucket`.
     pub(super) async fn ask(&self, gateway: &Gateway) -> S3Result<ListPage> {
+        auth::check(Action::Read, &self.bucket, &self.prefix)?;
         let bucket = request::bucket(&self.bucket)?;
         let query = ListQuery {
             prefix: self.prefix.clone(),

@@ -9,7 +9,8 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result};
 
 use super::put_object::{Description, store};
-use crate::auth::signature_v2;
+use crate::access::Action;
+use crate::auth::{self, signature_v2};
 use crate::s3::conditions::http_date;
 use crate::s3::{Gateway, metadata};
 
@@ -24,6 +25,7 @@ pub(super) async fn post_object(
     }
     let host = request.headers.get(HOST).map(metadata::text);
     let input = request.input;
+    auth::check(Action::Write, &input.bucket, &input.key)?;
     gateway.check_owner(input.expected_bucket_owner.as_deref())?;
     let headers = headers_of(&input);
     let length = input.content_length.or(Some(0));

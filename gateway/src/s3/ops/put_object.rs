@@ -34,7 +34,7 @@ impl Description {
     /// The first thing that S3 refuses.
     pub(super) fn of(headers: &HeaderMap, length: Option<i64>) -> S3Result<Self> {
         request::check_new_object(headers)?;
-        let import = Import::of(headers)?;
+        let import = Import::of_request(headers)?;
         let limit = if import.is_some() {
             MAX_OBJECT
         } else {

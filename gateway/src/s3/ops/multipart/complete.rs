@@ -25,7 +25,7 @@ pub(in crate::s3::ops) async fn complete(
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let headers = request::headers(&request);
     request::refuse_encryption(headers)?;
-    let import = Import::of(headers)?;
+    let import = Import::of_request(headers)?;
     let announced = object_checksum(headers)?;
     let kind = checksum_kind(headers)?;
     let options = CompleteOptions {

@@ -4,6 +4,8 @@ use filestore_store::{PartInfo, UploadInfo, UploadQuery};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
+use crate::access::Action;
+use crate::auth;
 use crate::s3::checksum::{algorithm_dto, kind_dto, put_checksum};
 use crate::s3::listing::{self, Encoding, page_size};
 use crate::s3::ops::list_objects::non_empty;
@@ -92,6 +94,7 @@ pub(in crate::s3::ops) async fn list_uploads(
         key_marker,
         max_uploads: page_size("max-uploads", input.max_uploads)?,
     };
+    auth::check(Action::Write, &input.bucket, &query.prefix)?;
     let asked = query.clone();
     let page = gateway
         .long(move |store| store.list_uploads(&bucket, &query))
