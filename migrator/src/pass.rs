@@ -94,7 +94,7 @@ pub async fn run<'a>(
     durability: Durability,
     recorder: &'a mut Recorder<'a>,
 ) -> Result<Report> {
-    walk::Walk::new(ends, pass, durability, recorder)?
+    walk::Walk::new(ends, pass, durability, recorder)
         .run(limits)
         .await
 }

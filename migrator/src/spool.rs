@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Seek, Write};
+use std::path::{Path, PathBuf};
 
 use filestore_common::{BucketName, ETag, ObjectKey};
 use serde::{Deserialize, Serialize};
@@ -17,37 +18,50 @@ pub(crate) struct Doomed {
     pub(crate) etag: Option<ETag>,
 }
 
-/// The file.
+/// The file. It is made when the first object comes: most passes have none.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    file: BufWriter<File>,
+    directory: PathBuf,
+    file: Option<BufWriter<File>>,
     count: u64,
 }
 
-fn failed(error: impl std::fmt::Display) -> Error {
+fn failed(directory: &Path, error: impl std::fmt::Display) -> Error {
     Error::new(
         Kind::Other,
         "write",
         "the list of deletes",
         error.to_string(),
     )
-    .with_cure("it lies in the directory for temporary files; set TMPDIR to one with space")
+    .with_cure(format!(
+        "it lies in {}, which must be writable and have space",
+        directory.display()
+    ))
 }
 
 impl Spool {
-    pub(crate) fn create() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("filestore-{}", uuid::Uuid::new_v4()));
+    /// In the run's own directory, else in the one for temporary files (which an image of ours
+    /// does not have).
+    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
+        Self {
+            directory: directory.unwrap_or_else(std::env::temp_dir),
+            file: None,
+            count: 0,
+        }
+    }
+
+    fn open(&self) -> std::io::Result<File> {
+        std::fs::create_dir_all(&self.directory)?;
+        let path = self
+            .directory
+            .join(format!("deletes-{}", uuid::Uuid::new_v4()));
         let file = File::options()
             .read(true)
             .write(true)
             .create_new(true)
-            .open(&path);
-        let file = file.map_err(failed)?;
-        std::fs::remove_file(&path).map_err(failed)?;
-        Ok(Self {
-            file: BufWriter::new(file),
-            count: 0,
-        })
+            .open(&path)?;
+        std::fs::remove_file(&path)?;
+        Ok(file)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -55,19 +69,43 @@ impl Spool {
     }
 
     pub(crate) fn push(&mut self, doomed: &Doomed) -> Result<()> {
-        serde_json::to_writer(&mut self.file, doomed).map_err(failed)?;
-        self.file.write_all(b"\n").map_err(failed)?;
+        self.write(doomed)
+            .map_err(|error| failed(&self.directory, error))?;
         self.count += 1;
         Ok(())
     }
 
+    fn write(&mut self, doomed: &Doomed) -> std::io::Result<()> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => BufWriter::new(self.open()?),
+        };
+        let file = self.file.insert(file);
+        serde_json::to_writer(&mut *file, doomed)?;
+        file.write_all(b"\n")
+    }
+
     /// From the beginning, in the order of [`Spool::push`].
     pub(crate) fn read(&mut self) -> Result<impl Iterator<Item = Result<Doomed>> + use<>> {
-        self.file.flush().map_err(failed)?;
-        let mut file = self.file.get_ref().try_clone().map_err(failed)?;
-        file.rewind().map_err(failed)?;
-        let lines = BufReader::new(file).lines();
-        Ok(lines.map(|line| serde_json::from_str(&line.map_err(failed)?).map_err(failed)))
+        let directory = self.directory.clone();
+        let file = self.rewound().map_err(|error| failed(&directory, error))?;
+        let lines = file
+            .into_iter()
+            .flat_map(|file| BufReader::new(file).lines());
+        Ok(lines.map(move |line| {
+            let line = line.map_err(|error| failed(&directory, error))?;
+            serde_json::from_str(&line).map_err(|error| failed(&directory, error))
+        }))
+    }
+
+    fn rewound(&mut self) -> std::io::Result<Option<File>> {
+        let Some(out) = &mut self.file else {
+            return Ok(None);
+        };
+        out.flush()?;
+        let mut file = out.get_ref().try_clone()?;
+        file.rewind()?;
+        Ok(Some(file))
     }
 }
 
@@ -77,7 +115,9 @@ mod tests {
 
     #[test]
     fn what_was_pushed_comes_back_in_order() {
-        let mut spool = Spool::create().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut spool = Spool::new(Some(directory.path().join("runs/a")));
+        assert_eq!(spool.read().unwrap().count(), 0);
         let doomed: Vec<Doomed> = ["b\nc", "a"]
             .into_iter()
             .map(|key| Doomed {
@@ -92,5 +132,7 @@ mod tests {
         assert_eq!(spool.len(), 2);
         let read: Vec<Doomed> = spool.read().unwrap().map(Result::unwrap).collect();
         assert_eq!(read, doomed);
+        let left = std::fs::read_dir(directory.path().join("runs/a")).unwrap();
+        assert_eq!(left.count(), 0, "the file has no name");
     }
 }

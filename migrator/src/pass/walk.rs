@@ -57,9 +57,10 @@ impl<'a> Walk<'a> {
         pass: Pass,
         durability: Durability,
         recorder: &'a mut Recorder<'a>,
-    ) -> Result<Self> {
+    ) -> Self {
+        let directory = recorder.state.map(|state| state.run_dir(recorder.run_id));
         recorder.checkpoint.pass = format!("{pass:?}").to_lowercase();
-        Ok(Self {
+        Self {
             ends: ends.clone(),
             traits: ends.target.traits(),
             pass,
@@ -67,9 +68,9 @@ impl<'a> Walk<'a> {
             recorder,
             lanes: Lanes::new(ends.parallel),
             give_up: CancellationToken::new(),
-            spool: Spool::create()?,
+            spool: Spool::new(directory),
             report: Report::default(),
-        })
+        }
     }
 
     pub(super) async fn run(mut self, limits: Limits) -> Result<Report> {

@@ -31,7 +31,7 @@ impl Notes {
         Ok(Self {
             found: Found::default(),
             undecided: Undecided::create(&task.run_file(DIVERGENCE_FILE))?,
-            doomed: Spool::create()?,
+            doomed: Spool::new(Some(task.state.run_dir(task.run_id))),
         })
     }
 
