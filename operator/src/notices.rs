@@ -138,9 +138,13 @@ fn of_drift(apply: &Apply) -> Option<Notice> {
         more => format!(" and {more} more"),
     };
     let kind = apply.kind.as_str();
+    let who = match &first.manager {
+        Some(manager) => format!("{manager:?}"),
+        None => "a client that the API server did not record".to_owned(),
+    };
     let note = format!(
-        "{kind} {}: {}{more}, changed by {:?}, is put back",
-        apply.name, first.path, first.manager
+        "{kind} {}: {}{more}, changed by {who}, is put back",
+        apply.name, first.path
     );
     let related = Related::field(apply.kind, &apply.name, Some(&first.path));
     Some(Notice::new(true, "DriftCorrected", note).about(related))

@@ -126,8 +126,9 @@ pub struct Apply {
 pub struct Drift {
     /// The field.
     pub path: Path,
-    /// Who, by the name of the field manager.
-    pub manager: String,
+    /// Who, by the name of the field manager. `None` where the API server kept no trace: it records
+    /// neither who removed a field nor who scaled to 0.
+    pub manager: Option<String>,
 }
 
 /// What is to be done, in this order, and what cannot be.
@@ -281,7 +282,7 @@ where
 fn by_whom(path: Path, managed: &[ManagedFieldsEntry]) -> Drift {
     let who = drift::manager_of(&path, managed, &[FIELD_MANAGER, STATUS_MANAGER]);
     Drift {
-        manager: who.unwrap_or("unknown").to_owned(),
+        manager: who.map(str::to_owned),
         path,
     }
 }

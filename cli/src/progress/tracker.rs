@@ -164,7 +164,9 @@ impl Tracker {
                 self.last_error = Some((SystemTime::now(), error.to_string()));
             }
             Event::Waiting { error, next } => {
-                self.waiting = Some((now + *next, error.to_string()));
+                let text = error.to_string();
+                self.last_error = Some((SystemTime::now(), text.clone()));
+                self.waiting = Some((now + *next, text));
             }
             Event::Left(tally) => {
                 self.left = Some(LeftBehind {
@@ -306,6 +308,8 @@ fn eta(done: Amount, total: Amount, elapsed: Duration) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use filestore_migrator::{Error, Kind};
+
     use super::*;
 
     fn amount(objects: u64, bytes: u64) -> Amount {
@@ -332,6 +336,28 @@ mod tests {
         assert_eq!(eta(amount(7, 7), amount(0, 0), second), None);
         assert_eq!(permille(amount(5, 10), amount(10, 100)), Some(100));
         assert_eq!(permille(amount(5, 10), amount(0, 0)), None);
+    }
+
+    #[test]
+    fn a_store_that_does_not_answer_is_the_last_error_also_later() {
+        let now = Instant::now();
+        let mut tracker = Tracker::new(now);
+        let error = Error::new(Kind::Down, "list buckets", "http://m:9000", "refused");
+        let next = Duration::from_secs(2);
+        tracker.apply(
+            &Event::Waiting {
+                error: &error,
+                next,
+            },
+            now,
+        );
+        let seen = tracker.snapshot(now);
+        assert_eq!(seen.phase, Phase::Connect);
+        assert_eq!(seen.last_error.unwrap().1, seen.waiting.unwrap());
+        tracker.apply(&Event::Listed { bytes: 1 }, now);
+        let seen = tracker.snapshot(now);
+        assert_eq!(seen.waiting, None);
+        assert!(seen.last_error.is_some());
     }
 
     #[test]

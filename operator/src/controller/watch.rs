@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filestore_common::shutdown::CancellationToken;
-use futures::StreamExt as _;
 use futures::future::join_all;
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
@@ -16,6 +16,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::runtime::controller::{Config, Controller, Error};
 use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates};
 use kube::{Api, Resource, ResourceExt as _};
@@ -36,6 +37,10 @@ const DEBOUNCE: Duration = Duration::from_millis(300);
 /// Rounds at the same time, of different Filestores.
 const CONCURRENCY: u16 = 4;
 
+/// Longest pause of a watch that cannot be set up. What happens meanwhile is seen late: once the API
+/// server is back, a watch may need two attempts (the second lists anew).
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// Deleted Filestores that wait to be told of; more are told of in the log only.
 const DELETIONS: usize = 64;
 
@@ -54,7 +59,7 @@ async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &Cancellatio
     let (deleted, deletions) = mpsc::channel(DELETIONS);
     let (reader, writer) = reflector::store();
     let filestores = watcher(api::<Watched>(context, namespace), watcher::Config::default())
-        .default_backoff()
+        .backoff(Pause::up_to(LONGEST_PAUSE))
         .reflect(writer)
         .inspect(move |event| {
             if let Ok(Event::Delete(filestore)) = event
@@ -77,28 +82,40 @@ async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &Cancellatio
                 .debounce(DEBOUNCE)
                 .concurrency(CONCURRENCY),
         )
-        .watches(api::<Deployment>(context, namespace), by_label(), named)
-        .watches(api::<Service>(context, namespace), by_label(), named)
-        .watches(api::<ServiceAccount>(context, namespace), by_label(), named)
-        .watches(api::<Pod>(context, namespace), by_label(), named)
-        .watches(api::<ConfigMap>(context, namespace), by_label(), named)
-        .watches(api::<NetworkPolicy>(context, namespace), by_label(), named)
-        .watches(
-            api::<PersistentVolumeClaim>(context, namespace),
-            watcher::Config::default(),
+        // Each watch pauses by itself: by default the failure of one silences all of them.
+        .trigger_backoff(Pause::up_to(Duration::from_millis(100)))
+        .watches_stream(touched(api::<Deployment>(context, namespace), by_label()), named)
+        .watches_stream(touched(api::<Service>(context, namespace), by_label()), named)
+        .watches_stream(
+            touched(api::<ServiceAccount>(context, namespace), by_label()),
+            named,
+        )
+        .watches_stream(touched(api::<Pod>(context, namespace), by_label()), named)
+        .watches_stream(touched(api::<ConfigMap>(context, namespace), by_label()), named)
+        .watches_stream(
+            touched(api::<NetworkPolicy>(context, namespace), by_label()),
+            named,
+        )
+        .watches_stream(
+            touched(
+                api::<PersistentVolumeClaim>(context, namespace),
+                watcher::Config::default(),
+            ),
             claims(referring.clone()),
         )
-        .watches(
+        .watches_stream(
             // Metadata alone: the values of all Secrets would fill our memory.
-            api::<PartialObjectMeta<Secret>>(context, namespace),
-            watcher::Config::default(),
+            touched(
+                api::<PartialObjectMeta<Secret>>(context, namespace),
+                watcher::Config::default(),
+            ),
             move |secret| users_of(&referring, &secret),
         );
     // A kind that comes to be known later is looked at every ten minutes, and watched by the next
     // process.
     for kind in extras::served(context.client(), namespace).await {
         let objects = extras::all(context.client(), namespace, &kind);
-        controller = controller.watches_with(objects, kind, by_label(), named);
+        controller = controller.watches_stream_with(touched(objects, by_label()), named, kind);
     }
     let controller = controller
         .graceful_shutdown_on(term.clone().cancelled_owned())
@@ -124,6 +141,53 @@ where
     match namespace {
         Some(namespace) => Api::namespaced(context.client().clone(), namespace),
         None => Api::all(context.client().clone()),
+    }
+}
+
+/// Objects that were made, changed or deleted.
+fn touched<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = Result<K, watcher::Error>> + Send + 'static
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watcher(api, config)
+        .backoff(Pause::up_to(LONGEST_PAUSE))
+        .touched_objects()
+}
+
+/// Pauses after failures of a watch: twice as long each time, until something arrives.
+#[derive(Debug)]
+struct Pause {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Pause {
+    const FIRST: Duration = Duration::from_millis(500);
+
+    fn up_to(longest: Duration) -> Self {
+        Self {
+            next: Self::FIRST,
+            longest,
+        }
+    }
+}
+
+impl Iterator for Pause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = self.next.min(self.longest);
+        self.next = pause * 2;
+        Some(pause)
+    }
+}
+
+impl Backoff for Pause {
+    fn reset(&mut self) {
+        self.next = Self::FIRST;
     }
 }
 
