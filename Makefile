@@ -4,7 +4,7 @@ MANIFEST ?= examples/takeover.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint unit e2e build generate bench bench-migrate soak dist clean
+.PHONY: help up test lint unit e2e e2e-operator build generate bench bench-migrate soak dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,7 +16,7 @@ help: ## list the targets
 up: ## take over the example drive and serve it on 127.0.0.1:9000
 	@scripts/up $(MANIFEST) $(if $(ONCE),--once) $(ARGS)
 
-test: ## all tests: lint, unit tests, static binaries, end-to-end tests
+test: ## all tests: lint, unit tests, static binaries, end-to-end tests, the operator on a real cluster
 	@scripts/test
 
 lint: ## formatting, clippy, dependency rules
@@ -30,6 +30,10 @@ unit: ## Rust tests (ARGS='-p filestore-store name')
 e2e: ## end-to-end tests through real clients and servers (ARGS for pytest)
 	@scripts/bootstrap test
 	@scripts/e2e $(ARGS)
+
+e2e-operator: ## the operator's end-to-end tests, on the cluster of KUBECONFIG or on a one-node Kubernetes started for them (ARGS for pytest)
+	@scripts/bootstrap $(if $(KUBECONFIG),test,cluster)
+	@scripts/e2e-operator $(ARGS)
 
 build: ## the binary for this machine, to target/bin/native/release/filestore
 	@scripts/bootstrap build

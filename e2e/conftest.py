@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import s3
+from harness.cluster import REPO, Namespace, Operator, kubectl
 from harness.servers import Gateway, Minio, Server, Versitygw
 
 
@@ -113,9 +114,38 @@ def fleet(tmp_path):
     running.stop()
 
 
+@pytest.fixture(scope="session")
+def definition():
+    """The resource's definition, in the cluster."""
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(REPO / "crds/filestores.yaml"))
+    kubectl("wait", "--for=condition=Established", "crd/filestores.filestore.ryax.tech", "--timeout=30s")
+
+
+@pytest.fixture
+def namespace(definition):
+    made = Namespace()
+    yield made
+    made.delete()
+
+
+@pytest.fixture(scope="session")
+def shared(definition):
+    """A namespace for what is only asked of the API server."""
+    made = Namespace()
+    yield made
+    made.delete()
+
+
+@pytest.fixture
+def operator(namespace, tmp_path):
+    made = Operator(namespace, tmp_path).start()
+    yield made
+    made.kill()
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Adds the end of every server's output to the report of a failed test."""
+    """Adds to the report of a failed test the end of every server's output, and what the cluster says."""
     outcome = yield
     report = outcome.get_result()
     if report.failed:
@@ -124,6 +154,10 @@ def pytest_runtest_makereport(item, call):
             servers.append(item.funcargs["server"])
         for server in servers:
             report.sections.append((f"output of {server.name} on port {server.port}", server.output()[-3000:]))
+        if call.when == "call":
+            for source in item.funcargs.values():
+                if isinstance(source, (Namespace, Operator)):
+                    report.sections.extend(source.report())
 
 
 @pytest.fixture

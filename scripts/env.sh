@@ -4,6 +4,7 @@
 #   target/                   cargo's build directory
 #   tools/<tool>/<hash>/      peers built from Go modules (MinIO, versitygw; mc for the benchmark)
 #   venv/<hash>/              Python environment of the end-to-end tests
+#   cluster/<hash>/           programs and images of the one-node Kubernetes of the operator's tests (e2e/cluster)
 # The cache may be deleted at any time; it is never required.
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,0 +1,101 @@
+"""Taking over from the MinIO of Bitnami's chart on a real cluster; its clients go on under the old name with the old keys."""
+
+import pytest
+
+from harness.cluster import filestore, needs_cluster, needs_minio
+from harness.legacy import NAME, SECRET, SELECTOR, Legacy
+from harness.s3 import describe, pattern, snapshot
+from test_takeover import assert_same, fill
+
+pytestmark = [needs_cluster, needs_minio]
+
+# The pod wears what the legacy Service selects.
+TAKES_THE_NAME = {"labels": SELECTOR}
+
+
+def takes_over(**source) -> dict:
+    return filestore(credentials={"secretRef": {"name": SECRET}}, pod=TAKES_THE_NAME, migration={"id": "first", "source": source})
+
+
+@pytest.fixture
+def legacy(namespace) -> Legacy:
+    found = Legacy(namespace)
+    fill(found.client())
+    return found
+
+
+def marker(namespace) -> dict:
+    """The condition `Migrated` of the Filestore."""
+    return next(one for one in namespace.get("filestore", "files")["status"]["conditions"] if one["type"] == "Migrated")
+
+
+def test_online_then_the_old_one_is_scaled_down(namespace, operator, legacy):
+    objects, claim = snapshot(legacy.client()), legacy.claim()
+    namespace.apply(takes_over(endpoint=f"http://{NAME}:9000"))
+    namespace.wait("Migrated=True/Completed", seconds=180)
+    namespace.wait("Ready=True/Serving")
+    legacy.scale(0)
+    drive = legacy.drive()
+
+    # The same Service object, the same keys, another server.
+    assert_same(snapshot(legacy.client()), objects)
+    assert "MinIO" not in legacy.client().list_buckets()["ResponseMetadata"]["HTTPHeaders"].get("server", "")
+    assert legacy.claim() == claim
+
+    # The old one is gone: a new pod does not copy again, and serves what clients changed.
+    client = legacy.client()
+    client.put_object(Bucket="ryax-filestore", Key="after", Body=b"the move")
+    client.delete_object(Bucket="ryax-filestore", Key="executions-data/1")
+    after = snapshot(client)
+    namespace.replace_pod("files")
+    assert_same(snapshot(legacy.client()), after)
+    assert legacy.drive() == drive
+
+
+def test_offline_from_the_claim_of_the_stopped_one(namespace, operator, legacy):
+    client = legacy.client()
+    objects = snapshot(client)
+    # A key that MinIO's own listings hide lies on the drive all the same.
+    objects["ryax-filestore"]["shadow/p/child"] = describe(client, "ryax-filestore", "shadow/p/child")
+    legacy.scale(0)
+    drive, claim = legacy.drive(), legacy.claim()
+    assert any(path.endswith("/.root_password") for path in drive), "as Bitnami leaves it"
+
+    namespace.apply(takes_over(existingClaim=NAME))
+    namespace.wait("Migrated=True/Completed", seconds=180)
+    namespace.wait("Ready=True/Serving")
+    assert_same(snapshot(legacy.client()), objects)
+
+    # Read, and nothing else; Helm and Argo CD are told to leave it.
+    assert legacy.drive() == drive
+    assert legacy.claim() == claim
+    kept = namespace.get("pvc", NAME)["metadata"]["annotations"]
+    assert kept["helm.sh/resource-policy"] == "keep"
+    assert set(kept["argocd.argoproj.io/sync-options"].split(",")) >= {"Prune=false", "Delete=false"}
+
+    # Pods inside the cluster know the name as they did.
+    answer = namespace.shell(f"wget -q -O - http://{NAME}:9000/ryax-filestore/executions-data/1 2>&1 || true")
+    assert "403" in answer, answer
+
+    # The Filestore goes and comes again: the data stays, nothing is copied again.
+    legacy.client().put_object(Bucket="ryax-filestore", Key="after", Body=b"the move")
+    after = snapshot(legacy.client())
+    namespace("delete", "filestore", "files")
+    namespace.until("the pod goes", lambda: not namespace.pods("filestore.ryax.tech/name=files"))
+    namespace.apply(takes_over(existingClaim=NAME))
+    namespace.wait("Ready=True/Serving")
+    assert marker(namespace)["reason"] == "Completed"
+    assert_same(snapshot(legacy.client()), after)
+
+
+def test_while_the_source_is_away_nothing_starts_empty(namespace, operator, legacy):
+    legacy.scale(0)
+    namespace.apply(takes_over(endpoint=f"http://{NAME}:9000"))
+    namespace.wait("Migrated=False/SourceUnreachable", seconds=60)
+    assert namespace.get("filestore", "files")["status"]["phase"] != "Ready"
+    legacy.scale(1)
+    objects = snapshot(legacy.client())
+    namespace.wait("Migrated=True/Completed", seconds=180)
+    namespace.wait("Ready=True/Serving")
+    legacy.scale(0)
+    assert_same(snapshot(legacy.client()), objects)
