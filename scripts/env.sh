@@ -11,8 +11,9 @@ repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export FILESTORE_CACHE=${FILESTORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/filestore}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$FILESTORE_CACHE/target}
 
-# Where rustup and a Go that was unpacked by hand usually are, for shells that do not have them on PATH yet.
-for dir in "$HOME/.cargo/bin" /usr/local/go/bin; do
+# Where rustup, a Go that was unpacked by hand and what only root runs (iptables) usually are, for shells that do not
+# have them on PATH yet.
+for dir in "$HOME/.cargo/bin" /usr/local/go/bin /usr/sbin /sbin; do
   case ":$PATH:" in
     *":$dir:"*) ;;
     *) [ -d "$dir" ] && PATH=$PATH:$dir ;;
