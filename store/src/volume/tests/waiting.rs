@@ -167,15 +167,17 @@ fn each_file_system_of_the_buckets_is_flushed_once() {
         return;
     }
     mount("no_bucket");
+    fs::create_dir_all(root.join("second/deep/er")).unwrap();
+    mount("second/deep/er");
     let count = volume().devices().map(|devices| devices.count());
     let synced = volume().sync();
-    for name in ["mounted", "no_bucket"] {
+    for name in ["mounted", "no_bucket", "second/deep/er"] {
         std::process::Command::new("umount")
             .arg("-l")
             .arg(root.join(name))
             .status()
             .unwrap();
     }
-    assert_eq!(count.unwrap(), 2);
+    assert_eq!(count.unwrap(), 3);
     synced.unwrap();
 }
