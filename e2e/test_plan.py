@@ -111,6 +111,37 @@ def test_every_setting_is_named_as_carried_or_not(fleet):
     assert marker(volume)["notCarried"]["bucketSettings"]["count"] == len(expected) - 1
 
 
+def test_settings_that_a_volume_keeps_and_does_not_carry_are_named(fleet):
+    """Our gateway makes none of them; versitygw does, on the same volume."""
+    volume = fleet.directory("volume")
+    gateway = fleet.gateway(volume)
+    boto(gateway).create_bucket(Bucket="plain")
+    gateway.stop()
+    versitygw = fleet.versitygw(volume / "s3")
+    client = boto(versitygw)
+    client.create_bucket(Bucket="settings", ObjectLockEnabledForBucket=True, ObjectOwnership="BucketOwnerPreferred")
+    client.put_bucket_tagging(Bucket="settings", Tagging={"TagSet": [{"Key": "team", "Value": "data"}]})
+    client.put_bucket_policy(Bucket="settings", Policy=json.dumps(POLICY))
+    client.put_bucket_cors(Bucket="settings", CORSConfiguration={"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]})
+    client.put_bucket_acl(Bucket="settings", ACL="public-read")
+    client.put_object(Bucket="settings", Key="k", Body=b"x")
+    client.create_multipart_upload(Bucket="settings", Key="begun")
+    versitygw.stop()
+
+    target = fleet.directory("target")
+    found = plan(f"volume:{volume}", target)
+    told = {(s["bucket"], s["setting"]): s["carried"] for s in found["settings"]}
+    named = {"tags": True} | dict.fromkeys(("policy", "CORS", "ACL", "object lock", "ownership BucketOwnerPreferred"), False)
+    assert told == {("settings", name): carried for name, carried in named.items()}
+    assert found["notCarried"]["unfinishedUploads"] == {"count": 1, "examples": ["settings/begun"]}
+    assert any("versions" in text and "users" in text for text in found["sourceAbout"]["notVisible"])
+    # Another policy is another list.
+    versitygw.start()
+    client.put_bucket_policy(Bucket="settings", Policy=json.dumps(POLICY).replace("GetObject", "PutObject"))
+    versitygw.stop()
+    assert plan(f"volume:{volume}", target)["notCarriedHash"] != found["notCarriedHash"]
+
+
 def test_the_list_of_what_stays_behind_is_accepted_by_its_hash(fleet):
     minio = fleet.minio()
     client = boto(minio)

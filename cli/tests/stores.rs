@@ -3,6 +3,8 @@
 // Helpers are test code to clippy only where they say so.
 #![cfg(test)]
 
+#[path = "stores/again.rs"]
+mod again;
 #[path = "stores/errors.rs"]
 mod errors;
 #[path = "stores/fidelity.rs"]
@@ -15,6 +17,8 @@ mod keys;
 mod load;
 #[path = "stores/passes.rs"]
 mod passes;
+#[path = "stores/plan.rs"]
+mod plan;
 #[path = "stores/scale.rs"]
 mod scale;
 #[path = "stores/verify.rs"]

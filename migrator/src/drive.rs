@@ -156,7 +156,7 @@ impl Drive {
         for found in system::dirs(&self.root, &dir)? {
             let old = bucket::OLD_FILES.iter().find(|(file, _)| *file == found);
             if let Some((_, setting)) = old {
-                bucket.add(setting);
+                bucket.add(setting, &[]);
             }
         }
         Ok(bucket)

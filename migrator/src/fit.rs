@@ -51,6 +51,7 @@ impl Fitted {
             };
             let text = format!("{name}/{}: {obstacle}; {server} cannot hold it", entry.key);
             let left = Left::new(Reason::Unnameable, text, 1).with_bytes(entry.size);
+            let left = left.with_identity(entry.identity());
             Ok(Listed::Left(left))
         };
         listing.map(fit).boxed()

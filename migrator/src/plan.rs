@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::copy::Ends;
 use crate::naming::Naming;
-use crate::source::{About, Reason, Tally};
+use crate::source::{About, Tally, versions_left};
 use crate::target::Traits;
 use crate::{Error, Event, ExitCode, Result};
 
@@ -195,13 +195,9 @@ impl Plan {
         self.not_carried = tally.into_marker();
     }
 
-    /// How many versions and delete markers stay behind.
-    fn versions(&self) -> u64 {
-        [Reason::NoncurrentVersions, Reason::DeleteMarkers]
-            .into_iter()
-            .filter_map(|reason| self.not_carried.get(reason.as_str()))
-            .map(|left| left.count)
-            .sum()
+    /// As [`Tally::versions_left`].
+    fn versions_left(&self) -> Option<(String, &'static str)> {
+        versions_left(|reason| self.not_carried.get(reason.as_str()))
     }
 }
 

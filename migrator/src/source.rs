@@ -20,6 +20,7 @@ use crate::Result;
 use crate::scope::Keys;
 
 pub use tally::Tally;
+pub(crate) use tally::versions_left;
 
 /// A bucket of either side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,14 @@ pub struct Entry {
     pub hidden: bool,
 }
 
+impl Entry {
+    /// ETag and time: which object it is of those that the key had, for [`Left::identity`].
+    pub(crate) fn identity(&self) -> Vec<u8> {
+        let etag = self.etag.as_ref().map_or("", |etag| etag.as_str());
+        format!("{etag} {}", crate::manifest::unix(self.last_modified)).into_bytes()
+    }
+}
+
 /// Why something stays behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
@@ -57,6 +66,8 @@ pub enum Reason {
     NoncurrentVersions,
     /// Latest versions that are delete markers.
     DeleteMarkers,
+    /// Older versions and delete markers, where nobody lets us look whether there are any.
+    UnknownVersions,
     /// Policy, lifecycle, versioning, quota, notification, CORS, …: `bucket: setting`.
     BucketSettings,
     /// Retention or legal hold of an object.
@@ -87,6 +98,7 @@ impl Reason {
         match self {
             Self::NoncurrentVersions => "noncurrentVersions",
             Self::DeleteMarkers => "deleteMarkers",
+            Self::UnknownVersions => "unknownVersions",
             Self::BucketSettings => "bucketSettings",
             Self::ObjectLock => "objectLock",
             Self::UnfinishedUploads => "unfinishedUploads",
@@ -122,6 +134,9 @@ pub struct Left {
     pub count: u64,
     /// Bytes of their bodies, where there are any and they are known.
     pub bytes: u64,
+    /// What tells this thing from another one of the same name, count and bytes: version and ETag,
+    /// upload id, the text of a setting. In the hash of the list, and nowhere shown.
+    pub identity: Box<[u8]>,
 }
 
 impl Left {
@@ -132,6 +147,7 @@ impl Left {
             name: name.into(),
             count,
             bytes: 0,
+            identity: Box::default(),
         }
     }
 
@@ -139,6 +155,13 @@ impl Left {
     #[must_use]
     pub fn with_bytes(self, bytes: u64) -> Self {
         Self { bytes, ..self }
+    }
+
+    /// The same with what tells it from another one of its name.
+    #[must_use]
+    pub fn with_identity(self, identity: impl Into<Box<[u8]>>) -> Self {
+        let identity = identity.into();
+        Self { identity, ..self }
     }
 }
 
@@ -232,7 +255,8 @@ pub trait Source: Send + Sync + Debug {
     /// All current objects of a bucket. Memory does not grow with their number.
     fn list(&self, bucket: &BucketName) -> Listing;
 
-    /// As [`Source::list`], with [`Entry::meta`] where that costs no request per object.
+    /// As [`Source::list`], with [`Entry::meta`] where that costs no request per object. Unless
+    /// [`Source::lists_metadata`], it may lack something, and says only which objects to look at.
     fn list_full(&self, bucket: &BucketName) -> Listing {
         self.list_within(bucket, Keys::all().full())
     }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use filestore_common::{BucketName, ETag, ObjectKey};
-use filestore_store::{Access, Durability, ListEntry, ListQuery, Store, StoreOptions};
+use filestore_store::{Access, Durability, ListEntry, ListQuery, Store, StoreOptions, UploadQuery};
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc;
 
 use crate::lanes::may_block;
 use crate::scope::Keys;
-use crate::source::{Body, Bucket, Entry, Listed, Listing, Object};
+use crate::source::{Body, Bucket, Entry, Left, Listed, Listing, Object, Reason, Tally};
 use crate::{Error, Kind, Result};
 
 /// Keys read from the store at a time.
@@ -105,6 +105,42 @@ pub(crate) async fn buckets(store: &Arc<Store>) -> Result<Vec<Bucket>> {
             });
         }
         Ok(buckets)
+    })
+    .await
+}
+
+/// What of a bucket stays behind: its settings, and uploads of the keys that one of `keys` takes.
+pub(crate) async fn survey(
+    store: &Arc<Store>,
+    bucket: &BucketName,
+    keys: &[Keys],
+) -> Result<Tally> {
+    let (store, bucket, keys) = (store.clone(), bucket.clone(), keys.to_vec());
+    blocking("read settings of", &bucket.to_string(), move || {
+        let failed = |error| explain("read settings of", bucket.as_str(), error);
+        let mut tally = Tally::default();
+        for (setting, text) in store.bucket_settings(&bucket).map_err(failed)? {
+            let left = Left::new(Reason::BucketSettings, format!("{bucket}: {setting}"), 1);
+            tally.add(left.with_identity(text));
+        }
+        let mut query = UploadQuery {
+            max_uploads: PAGE,
+            ..UploadQuery::default()
+        };
+        loop {
+            let page = store.list_uploads(&bucket, &query).map_err(failed)?;
+            for upload in page.uploads {
+                let key = upload.key.as_str();
+                if keys.iter().any(|keys| keys.takes(key)) {
+                    let left = Left::new(Reason::UnfinishedUploads, format!("{bucket}/{key}"), 1);
+                    tally.add(left.with_identity(upload.upload_id.into_bytes()));
+                }
+            }
+            let Some((key, id)) = page.next else {
+                return Ok(tally);
+            };
+            (query.key_marker, query.upload_id_marker) = (Some(key), Some(id));
+        }
     })
     .await
 }

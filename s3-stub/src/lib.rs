@@ -66,7 +66,15 @@ impl Stub {
     /// # Errors
     /// When there is no port or no thread to have.
     pub fn start(world: World) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), world)
+    }
+
+    /// Serves `world` at this address: where one was before that ended.
+    ///
+    /// # Errors
+    /// As [`Stub::start`].
+    pub fn start_at(address: SocketAddr, world: World) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {

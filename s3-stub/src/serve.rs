@@ -84,7 +84,7 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         asked.object = object(&head.headers, bytes);
     }
     let id = format!("STUB{:08}", ticket.number);
-    let act = trouble(&shared, &asked, ticket);
+    let act = trouble(&shared, &asked, ticket).await;
     let mut cut_after = None;
     let given = match act {
         Some(Act::Close) => return Err(Cut),
@@ -105,6 +105,12 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
                 .extend(headers.map(|(name, value)| (name.to_owned(), value)));
             refusal
         }
+        Some(Act::Xml(text)) => Answer {
+            status: 200,
+            headers: vec![("content-type".into(), "application/xml".into())],
+            body: text.into(),
+            ..Answer::default()
+        },
         Some(Act::Page(status)) => Answer {
             status,
             body: "<html><body>The proxy could not reach its server.</body></html>".into(),
@@ -136,13 +142,16 @@ async fn handle(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
 }
 
 /// The rule that meets the request, its effect on the world done.
-fn trouble(shared: &Shared, asked: &Asked, ticket: Ticket) -> Option<Act> {
-    let mut world = shared.world();
-    let act = world.fires(asked.op, &asked.key, ticket.in_flight);
-    if let Some(Act::Rewrite(object)) = &act {
+async fn trouble(shared: &Shared, asked: &Asked, ticket: Ticket) -> Option<Act> {
+    let fired = shared.world().fires(asked, ticket.in_flight)?;
+    if let Some(others) = fired.together {
+        others.wait().await;
+    }
+    if let Act::Rewrite(object) = &fired.act {
+        let mut world = shared.world();
         world.bucket(&asked.bucket).put(&asked.key, object.clone());
     }
-    act
+    Some(fired.act)
 }
 
 /// The right answer, unless the clocks are too far apart.
@@ -218,6 +227,9 @@ fn sent(
 ) -> impl Stream<Item = Result<Frame<Bytes>, Cut>> + Send + use<> {
     let cut = cut_after.filter(|at| *at < bytes.len());
     let rest = bytes.slice(..cut.unwrap_or(bytes.len()));
+    // Counted as answered just before the last of it goes out: what a client sends when it has the
+    // answer never meets its own request.
+    let in_flight = Some(in_flight).filter(|_| !rest.is_empty());
     stream::unfold((Some(rest), in_flight), move |(rest, in_flight)| {
         let shared = shared.clone();
         async move {
@@ -225,6 +237,7 @@ fn sent(
             if !rest.is_empty() {
                 let chunk = rest.split_to(CHUNK.min(rest.len()));
                 shared.record().body_bytes += chunk.len() as u64;
+                let in_flight = in_flight.filter(|_| !rest.is_empty());
                 return Some((Ok(Frame::data(chunk)), (Some(rest), in_flight)));
             }
             cut?;

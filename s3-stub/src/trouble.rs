@@ -1,9 +1,12 @@
 //! What goes wrong, and when.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::Barrier;
 
+use crate::answer::Asked;
 use crate::{Object, Op};
 
 /// What a rule does to a request.
@@ -28,6 +31,8 @@ pub enum Act {
     CutAfter(usize),
     /// No answer, ever; the connection stays.
     Hang,
+    /// This XML, with status 200.
+    Xml(String),
     /// A pause before what would be answered without the rule.
     Delay(Duration),
     /// The object is written anew just before the request is answered.
@@ -69,6 +74,8 @@ pub struct Trouble {
     act: Act,
     op: Option<Op>,
     key: Option<String>,
+    query: Option<String>,
+    together: Option<Arc<Barrier>>,
     skip: u64,
     times: u64,
     every: u64,
@@ -84,6 +91,8 @@ impl Trouble {
             act,
             op: None,
             key: None,
+            query: None,
+            together: None,
             skip: 0,
             times: u64::MAX,
             every: 1,
@@ -104,6 +113,21 @@ impl Trouble {
     #[must_use]
     pub fn key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
+        self
+    }
+
+    /// Only requests with this in their query (`versions`, `uploads`).
+    #[must_use]
+    pub fn query(mut self, name: &str) -> Self {
+        self.query = Some(name.to_owned());
+        self
+    }
+
+    /// Acts on so many requests at once: each waits until all are there, so that a client that has no
+    /// more at a time is known to wait for nothing else.
+    #[must_use]
+    pub fn together(mut self, requests: usize) -> Self {
+        self.together = Some(Arc::new(Barrier::new(requests)));
         self
     }
 
@@ -140,9 +164,13 @@ impl Trouble {
         self.acted
     }
 
-    pub(crate) fn fires(&mut self, op: Op, key: &str, in_flight: usize) -> Option<Act> {
-        let meets = self.op.is_none_or(|wanted| wanted == op)
-            && self.key.as_deref().is_none_or(|wanted| wanted == key)
+    pub(crate) fn fires(&mut self, asked: &Asked, in_flight: usize) -> Option<Fired> {
+        let meets = self.op.is_none_or(|wanted| wanted == asked.op)
+            && self.key.as_deref().is_none_or(|wanted| wanted == asked.key)
+            && self
+                .query
+                .as_ref()
+                .is_none_or(|wanted| asked.query.contains_key(wanted))
             && in_flight > self.busier_than;
         if !meets {
             return None;
@@ -153,6 +181,16 @@ impl Trouble {
             return None;
         }
         self.acted += 1;
-        Some(self.act.clone())
+        Some(Fired {
+            act: self.act.clone(),
+            together: self.together.clone(),
+        })
     }
+}
+
+/// What a rule does to one request, and whom it waits for before.
+#[derive(Debug)]
+pub(crate) struct Fired {
+    pub(crate) act: Act,
+    pub(crate) together: Option<Arc<Barrier>>,
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use md5::{Digest, Md5};
 
-use crate::{Act, Listing, Op, Trouble};
+use crate::answer::Asked;
+use crate::trouble::Fired;
+use crate::{Listing, Trouble};
 
 /// Everything that the server holds, and how it misbehaves.
 #[derive(Debug, Clone)]
@@ -51,10 +53,10 @@ impl World {
         self.troubles.push(trouble);
     }
 
-    pub(crate) fn fires(&mut self, op: Op, key: &str, in_flight: usize) -> Option<Act> {
+    pub(crate) fn fires(&mut self, asked: &Asked, in_flight: usize) -> Option<Fired> {
         self.troubles
             .iter_mut()
-            .find_map(|trouble| trouble.fires(op, key, in_flight))
+            .find_map(|trouble| trouble.fires(asked, in_flight))
     }
 }
 

@@ -187,6 +187,21 @@ impl Volume {
         self.set_bucket_attribute(bucket, attribute::CREATED, Some(ns.into_bytes()))
     }
 
+    /// See [`crate::Store::bucket_settings`].
+    pub(crate) fn bucket_settings(&self, bucket: &BucketName) -> Result<Vec<(String, Vec<u8>)>> {
+        let dir = self.bucket_dir(bucket)?;
+        let set = match self.mode {
+            MetadataMode::Xattr => xattr::read(&dir)?,
+            MetadataMode::Sidecar => sidecar::read_bucket(&self.meta, bucket)?.unwrap_or_default(),
+        };
+        let mut settings: Vec<_> = set
+            .iter()
+            .filter_map(|(name, value)| Some((setting(name, value)?, value.to_vec())))
+            .collect();
+        settings.sort_unstable();
+        Ok(settings)
+    }
+
     /// Replaces or removes one attribute of a bucket.
     fn set_bucket_attribute(
         &self,
@@ -287,6 +302,48 @@ impl Volume {
         }
         Ok(found)
     }
+}
+
+/// The S3 name of a setting that somebody made; `None` for what every bucket has, for its tags, and
+/// for our own book-keeping.
+fn setting(name: &str, value: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    Some(match name {
+        attribute::TAGS => return None,
+        _ if name.starts_with(attribute::OURS) => return None,
+        attribute::OWNERSHIP if text == OWNERSHIP => return None,
+        attribute::OWNERSHIP => format!("ownership {text}"),
+        attribute::ACL if is_private(value) => return None,
+        attribute::ACL => "ACL".into(),
+        "cors" => "CORS".into(),
+        "bucket-lock" => "object lock".into(),
+        "versioning" => match value {
+            [0] => "versioning Suspended".into(),
+            _ => "versioning Enabled".into(),
+        },
+        // `policy`, `website`, and whatever else is kept on buckets.
+        other => other.to_owned(),
+    })
+}
+
+/// Whether an `acl` attribute grants nothing beyond the owner's own full control.
+fn is_private(value: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "PascalCase", default)]
+    #[derive(Default)]
+    struct Stored {
+        owner: String,
+        grantees: Option<Vec<StoredGrantee>>,
+    }
+    #[derive(serde::Deserialize, Default)]
+    #[serde(rename_all = "PascalCase", default)]
+    struct StoredGrantee {
+        access: String,
+    }
+    serde_json::from_slice::<Stored>(value).is_ok_and(|acl| {
+        let grantees = acl.grantees.unwrap_or_default();
+        grantees.iter().all(|grantee| grantee.access == acl.owner)
+    })
 }
 
 /// Removes everything in a bucket that holds no objects but regular files, which came since that

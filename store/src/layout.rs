@@ -121,7 +121,7 @@ pub(crate) mod attribute {
     /// Part of a multipart upload: its CRC-64/NVME, where the upload declares no checksum.
     pub(crate) const PART_CRC64: &str = "part-crc64nvme";
     /// First part of the names of ours alone.
-    const OURS: &str = "filestore.";
+    pub(crate) const OURS: &str = "filestore.";
 
     /// Whether an attribute of an object, upload or part is part of the store's metadata; all
     /// others belong to somebody else.

@@ -143,6 +143,16 @@ impl Store {
         self.volume.set_bucket_tags(bucket, tags)
     }
 
+    /// Settings of a bucket that somebody made (policy, CORS, object lock, versioning, website, an
+    /// ACL with more than the owner, …) and that this store keeps without acting on them, each by its S3
+    /// name with what it says, sorted. Tags are no setting here.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`], [`Error::Io`].
+    pub fn bucket_settings(&self, bucket: &BucketName) -> Result<Vec<(String, Vec<u8>)>> {
+        self.volume.bucket_settings(bucket)
+    }
+
     /// Sets the creation date of a bucket (import). versitygw shows the time of the directory,
     /// which moves with its entries.
     ///

@@ -118,7 +118,7 @@ pub(super) struct Tuning {
     /// Who accepted that; recorded in the marker.
     #[arg(long, env = "FILESTORE_ACCEPTED_BY", value_name = "NAME")]
     accepted_by: Option<String>,
-    /// Refuse when versions or delete markers would stay behind.
+    /// Refuse when versions or delete markers would stay behind, or nobody may look whether there are any.
     #[arg(long, env = "FILESTORE_FAIL_ON_VERSIONS")]
     fail_on_versions: bool,
     /// Let `final` delete objects that were on the target before the migration.

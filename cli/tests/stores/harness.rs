@@ -66,6 +66,19 @@ impl Migration {
         done(&mut self.command(verb, arguments))
     }
 
+    /// `filestore migrate status --json` of the volume.
+    pub(crate) fn status(&self) -> serde_json::Value {
+        let to = format!("volume:{}", self.volume().display());
+        let mut command = filestore();
+        command.args(["migrate", "status", "--json", "--to", &to]);
+        serde_json::from_str(&done(&mut command).ends_with(0).out).unwrap()
+    }
+
+    /// Ends the store; the volume is there as long as what is given back.
+    pub(crate) fn stop(self) -> TempDir {
+        self.directory
+    }
+
     /// Bodies on the volume by `bucket/key`.
     pub(crate) fn held(&self) -> BTreeMap<String, Vec<u8>> {
         let mut held = BTreeMap::new();

@@ -1,10 +1,12 @@
 //! Buckets and their settings (`.minio.sys/buckets/<bucket>/.metadata.bin`).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use filestore_common::{BucketName, Tags};
 use quick_xml::Reader;
 use quick_xml::events::Event;
+use sha2::{Digest, Sha256};
 
 use super::error::{Damaged, Result};
 use super::msgp::Msgp;
@@ -18,8 +20,9 @@ pub struct DriveBucket {
     pub created: SystemTime,
     /// Tags; empty when there are none.
     pub tags: Tags,
-    /// Settings that were made and do not travel, by their S3 name (`policy`, `lifecycle`, …).
-    pub settings: Vec<&'static str>,
+    /// Settings that were made and do not travel, by their S3 name (`policy`, `lifecycle`, …), with
+    /// a SHA-256 over what they say; empty where it was not read.
+    pub settings: BTreeMap<&'static str, Vec<u8>>,
     /// Why the settings could not be read.
     pub damage: Option<String>,
 }
@@ -57,7 +60,7 @@ impl DriveBucket {
             name,
             created,
             tags: Tags::new(),
-            settings: Vec::new(),
+            settings: BTreeMap::new(),
             damage: None,
         }
     }
@@ -72,13 +75,17 @@ impl DriveBucket {
                 b"Created" => self.created = date(value.time()?).unwrap_or(self.created),
                 b"LockEnabled" => {
                     if value.bool()? {
-                        self.add("object lock");
+                        self.add("object lock", &[]);
                     }
                 }
                 b"TaggingConfigXML" => self.tags = tags(value.bytes()?)?,
                 _ => match SETTINGS.iter().find(|(name, _)| *name == field) {
-                    Some((_, setting)) if is_made(value.bytes()?) => self.add(setting),
-                    Some(_) => {}
+                    Some((_, setting)) => {
+                        let document = value.bytes()?;
+                        if is_made(document) {
+                            self.add(setting, document);
+                        }
+                    }
                     None => value.skip()?,
                 },
             }
@@ -86,9 +93,10 @@ impl DriveBucket {
         })
     }
 
-    pub(super) fn add(&mut self, setting: &'static str) {
-        if !self.settings.contains(&setting) {
-            self.settings.push(setting);
+    pub(super) fn add(&mut self, setting: &'static str, document: &[u8]) {
+        let digest = self.settings.entry(setting).or_default();
+        if !document.is_empty() {
+            *digest = Sha256::digest(document).to_vec();
         }
     }
 }

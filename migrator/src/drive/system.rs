@@ -1,31 +1,62 @@
 //! `.minio.sys`: what of the drive is no object and does not travel.
 
 use rustix::fs::FileType;
+use sha2::{Digest, Sha256};
 
 use super::error::Result;
 use super::fs::Root;
 
-/// Counts of what does not travel.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Names of one kind: how many, and a digest over them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// How many.
+    pub count: u64,
+    /// SHA-256 over the names; empty when there are none.
+    pub identity: Vec<u8>,
+}
+
+impl Counted {
+    fn of(mut names: Vec<String>) -> Self {
+        if names.is_empty() {
+            return Self::default();
+        }
+        names.sort_unstable();
+        let mut digest = Sha256::new();
+        for name in &names {
+            digest.update(name.as_bytes());
+            digest.update([0]);
+        }
+        Self {
+            count: names.len() as u64,
+            identity: digest.finalize().to_vec(),
+        }
+    }
+}
+
+/// What does not travel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SystemReport {
     /// Uploads that were never completed, in all buckets.
-    pub unfinished_uploads: u64,
+    pub unfinished_uploads: Counted,
     /// IAM users.
-    pub users: u64,
+    pub users: Counted,
     /// Service accounts (access keys of users).
-    pub service_accounts: u64,
+    pub service_accounts: Counted,
     /// IAM groups.
-    pub groups: u64,
+    pub groups: Counted,
     /// IAM policies of their own.
-    pub policies: u64,
+    pub policies: Counted,
 }
 
 impl SystemReport {
     /// Looks at the drive.
     pub(super) fn read(root: &Root) -> Result<Self> {
-        let iam = |name: &str| count_dirs(root, &format!(".minio.sys/config/iam/{name}"));
+        let iam = |name: &str| {
+            let names = dirs(root, &format!(".minio.sys/config/iam/{name}"));
+            names.map(Counted::of)
+        };
         Ok(Self {
-            unfinished_uploads: unfinished_uploads(root)?,
+            unfinished_uploads: Counted::of(unfinished_uploads(root)?),
             users: iam("users")?,
             service_accounts: iam("service-accounts")?,
             groups: iam("groups")?,
@@ -35,28 +66,19 @@ impl SystemReport {
 }
 
 /// `multipart/<sha256 of bucket/key>/<upload>/xl.meta`.
-fn unfinished_uploads(root: &Root) -> Result<u64> {
+fn unfinished_uploads(root: &Root) -> Result<Vec<String>> {
     const DIR: &str = ".minio.sys/multipart";
-    let mut uploads = 0;
+    let mut uploads = Vec::new();
     for key in dirs(root, DIR)? {
         for upload in dirs(root, &format!("{DIR}/{key}"))? {
-            if root
-                .open_file(&format!("{DIR}/{key}/{upload}/xl.meta"))?
-                .is_some()
-            {
-                uploads += 1;
+            let upload = format!("{key}/{upload}");
+            let metadata = format!("{DIR}/{upload}/xl.meta");
+            if root.open_file(&metadata)?.is_some() {
+                uploads.push(upload);
             }
         }
     }
     Ok(uploads)
-}
-
-fn count_dirs(root: &Root, path: &str) -> Result<u64> {
-    let mut count = 0;
-    root.read_dir(path, |_, kind| {
-        count += u64::from(kind == FileType::Directory);
-    })?;
-    Ok(count)
 }
 
 /// Names of the directories in `path`; none when it does not exist.

@@ -228,6 +228,7 @@ impl Walk {
             noncurrent_bytes: summary.noncurrent_bytes,
             delete_markers: summary.delete_markers,
             free_versions: summary.free_versions,
+            left_identity: summary.left_identity,
             hidden_by: hidden_by.and_then(|key| ObjectKey::new(key.as_ref()).ok()),
         }))))
     }
@@ -294,9 +295,15 @@ pub(super) fn look(
                 stamp,
                 inline_at: metadata.inline_at,
             };
+            let (id, modified_ns) = (version.id, version.modified_ns);
             match DriveObject::new(*version, place) {
                 Ok(object) => Content::Object(Box::new(object)),
-                Err(reason) => Content::Unreadable(reason),
+                Err(reason) => {
+                    // It stays behind as well.
+                    summary.left_identity.extend(id);
+                    summary.left_identity.extend(modified_ns.to_be_bytes());
+                    Content::Unreadable(reason)
+                }
             }
         }
     };

@@ -145,6 +145,8 @@ impl Plan {
         for (reason, left) in &self.not_carried {
             let label = if is_loss(reason) {
                 "LOST   "
+            } else if reason == Reason::UnknownVersions.as_str() {
+                "UNKNOWN"
             } else {
                 "left   "
             };

@@ -169,12 +169,10 @@ fn refusals(plan: &Plan, conditions: &Conditions) -> Vec<Refusal> {
         );
         refuse(problem, "enlarge the volume");
     }
-    if conditions.fail_on_versions && plan.versions() > 0 {
-        let problem = format!(
-            "would not get {} noncurrent versions and delete markers of the source",
-            plan.versions()
-        );
-        refuse(problem, "go without --fail-on-versions to leave them");
+    if conditions.fail_on_versions
+        && let Some((problem, cure)) = plan.versions_left()
+    {
+        refuse(problem, cure);
     }
     if let Some(hash) = plan.not_carried_hash.as_deref()
         && let Some(accepted) = conditions
@@ -280,6 +278,11 @@ mod tests {
             exit(&versions, |c| c.fail_on_versions = true),
             ExitCode::Refused
         );
+        // Nobody may look: that is not "none".
+        let unknown = plan(|plan| plan.take(left(Reason::UnknownVersions)));
+        assert_eq!(exit(&unknown, |_| {}), ExitCode::Ok);
+        let refused = exit(&unknown, |c| c.fail_on_versions = true);
+        assert_eq!(refused, ExitCode::Refused);
         let settings = plan(|plan| plan.take(left(Reason::BucketSettings)));
         assert_eq!(exit(&settings, |c| c.fail_on_versions = true), ExitCode::Ok);
         let full = plan(|plan| {

@@ -198,12 +198,10 @@ async fn precheck(session: &Session<'_>, state: &State, marker: &Marker) -> Resu
     let found = reconcile(&session.ends, &look).await?;
     let tally = left_behind(session, &found).await?;
     let options = session.options;
-    let (problem, cure) = if options.fail_on_versions && tally.versions() > 0 {
-        let problem = format!(
-            "would not get {} noncurrent versions and delete markers of the source",
-            tally.versions()
-        );
-        (problem, "go without --fail-on-versions to leave them")
+    let (problem, cure) = if let Some(left) = tally.versions_left()
+        && options.fail_on_versions
+    {
+        left
     } else if options.is_another_list(&tally) {
         let names = loss_names(&tally.clone().into_marker());
         let problem = format!(

@@ -117,9 +117,10 @@ impl Source for DriveSource {
             })
             .await?;
         let mut tally = Tally::default();
-        for setting in found.settings {
+        for (setting, digest) in found.settings {
             let name = format!("{bucket}: {setting}");
-            tally.add(Left::new(Reason::BucketSettings, name, 1));
+            let left = Left::new(Reason::BucketSettings, name, 1);
+            tally.add(left.with_identity(digest));
         }
         if let Some(damage) = found.damage {
             let name = format!("{bucket}: settings unreadable: {damage}");
@@ -137,15 +138,17 @@ impl Source for DriveSource {
             .await?;
         let mut tally = Tally::default();
         let uploads = system.unfinished_uploads;
-        for (reason, name, count) in [
+        for (reason, name, found) in [
             (Reason::Users, "users", system.users),
             (Reason::Users, "groups", system.groups),
             (Reason::Users, "policies", system.policies),
             (Reason::Users, "service accounts", system.service_accounts),
             (Reason::UnfinishedUploads, ".minio.sys/multipart", uploads),
         ] {
+            let count = found.count;
             if count > 0 {
-                tally.add(Left::new(reason, format!("{name}: {count}"), count));
+                let left = Left::new(reason, format!("{name}: {count}"), count);
+                tally.add(left.with_identity(found.identity));
             }
         }
         for name in top.not_buckets {

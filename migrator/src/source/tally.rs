@@ -9,7 +9,7 @@ use super::{Left, Reason};
 
 /// How many names are kept for a reason.
 const EXAMPLES: usize = 10;
-/// The same for settings and users: few, and each is somebody's to redo.
+/// The same for settings and users: few, and each is somebody's to look at or redo.
 const ALL: usize = 1000;
 
 /// What stays behind, counted by reason with the first few names, and a sum over all of it.
@@ -22,7 +22,7 @@ pub struct Tally {
 
 fn kept(reason: Reason) -> usize {
     match reason {
-        Reason::BucketSettings | Reason::Users => ALL,
+        Reason::BucketSettings | Reason::Users | Reason::UnknownVersions => ALL,
         _ => EXAMPLES,
     }
 }
@@ -36,6 +36,7 @@ fn lanes(left: &Left) -> [u64; 4] {
     }
     digest.update(left.count.to_be_bytes());
     digest.update(left.bytes.to_be_bytes());
+    digest.update(&left.identity);
     let digest = digest.finalize();
     let mut lanes = [0; 4];
     for (lane, chunk) in lanes.iter_mut().zip(digest.chunks_exact(8)) {
@@ -79,8 +80,8 @@ impl Tally {
         }
     }
 
-    /// Forgets things, each counted once and without bytes, of one reason that `keep` refuses by
-    /// name. Only of reasons whose names are all kept nothing is missed.
+    /// Forgets things, each counted once and without bytes or identity, of one reason that `keep`
+    /// refuses by name. Only of reasons whose names are all kept nothing is missed.
     pub fn retain(&mut self, reason: Reason, keep: impl Fn(&str) -> bool) {
         let Some(seen) = self.found.get_mut(&reason) else {
             return;
@@ -116,13 +117,10 @@ impl Tally {
         losses.map(|(_, left)| left.count).sum()
     }
 
-    /// How many versions and delete markers stay behind.
-    pub fn versions(&self) -> u64 {
-        [Reason::NoncurrentVersions, Reason::DeleteMarkers]
-            .into_iter()
-            .filter_map(|reason| self.found.get(&reason))
-            .map(|left| left.count)
-            .sum()
+    /// Why a run that may leave no version behind is refused, and what to do: some would stay, or
+    /// nobody can tell. `None` when none would.
+    pub fn versions_left(&self) -> Option<(String, &'static str)> {
+        versions_left(|reason| self.found.get(&reason))
     }
 
     /// Names the whole list, every single thing of it in whatever order it was found: 16
@@ -142,6 +140,29 @@ impl Tally {
             .map(|(reason, left)| (reason.as_str().to_owned(), left))
             .collect()
     }
+}
+
+/// [`Tally::versions_left`] of any such list.
+pub(crate) fn versions_left<'n>(
+    left: impl Fn(Reason) -> Option<&'n NotCarried>,
+) -> Option<(String, &'static str)> {
+    let known = [Reason::NoncurrentVersions, Reason::DeleteMarkers];
+    let count: u64 = known.into_iter().filter_map(&left).map(|l| l.count).sum();
+    if count > 0 {
+        let problem =
+            format!("would not get {count} noncurrent versions and delete markers of the source");
+        return Some((problem, "go without --fail-on-versions to leave them"));
+    }
+    let unknown = left(Reason::UnknownVersions)?;
+    let problem = format!(
+        "nobody can tell whether versions or delete markers would stay behind: {}",
+        unknown.examples.join(", ")
+    );
+    Some((
+        problem,
+        "give the source credentials that may read them (s3:GetBucketVersioning, \
+         s3:ListBucketVersions), or go without --fail-on-versions",
+    ))
 }
 
 #[cfg(test)]
@@ -180,6 +201,18 @@ mod tests {
         ] {
             assert_ne!(one.hash(), tally(other).hash(), "{other:?}");
         }
+    }
+
+    /// Another version under the same key, of the same size, is another list.
+    #[test]
+    fn the_hash_tells_things_apart_that_count_alike() {
+        let version = |identity: &str| {
+            let mut tally = Tally::default();
+            tally.add(left("b/k", 5).with_identity(identity.as_bytes()));
+            tally.hash()
+        };
+        assert_eq!(version("v1"), version("v1"));
+        assert_ne!(version("v1"), version("v2"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ObjectKey};
 use filestore_store::{Access, Store};
 
-use super::{Bucket, Entry, Listing, Object, Source, Tally};
+use super::{About, Bucket, Entry, Listing, Object, Source, Tally};
 use crate::scope::Keys;
 use crate::{Result, volume};
 
@@ -80,8 +80,23 @@ impl Source for VolumeSource {
         volume::list(self.store.clone(), bucket.clone(), keys.full())
     }
 
-    async fn survey(&self, _bucket: &BucketName) -> Result<Tally> {
-        Ok(Tally::default())
+    async fn survey(&self, bucket: &BucketName) -> Result<Tally> {
+        self.survey_within(bucket, &[Keys::all()]).await
+    }
+
+    async fn survey_within(&self, bucket: &BucketName, keys: &[Keys]) -> Result<Tally> {
+        volume::survey(&self.store, bucket, keys).await
+    }
+
+    fn about(&self) -> About {
+        About {
+            not_visible: vec![
+                "users, and older versions, which versitygw keeps in directories of their own \
+                 (--iam-dir, --versioning-dir)"
+                    .into(),
+            ],
+            ..About::default()
+        }
     }
 
     async fn open(&self, bucket: &BucketName, entry: &Entry) -> Result<Object> {

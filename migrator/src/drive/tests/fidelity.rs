@@ -105,7 +105,7 @@ fn everything_equals_the_manifest(name: &str) {
     let current = latest.filter(|object| object["latest"] == true).count();
     // `gone` has an object version, but a delete marker above it.
     assert_eq!(seen, current);
-    assert_eq!(drive.system().unwrap().unfinished_uploads, 1);
+    assert_eq!(drive.system().unwrap().unfinished_uploads.count, 1);
     assert!(drive.deployment_id().is_some());
 }
 
@@ -286,10 +286,9 @@ fn bucket_settings_are_named_and_tags_travel() {
     }
     let names: Vec<_> = buckets.iter().map(|found| found.name.as_str()).collect();
     assert_eq!(names, ["checksums", "settings", "suspended"]);
-    let mut settings = buckets[1].settings.clone();
-    settings.sort_unstable();
+    let names = |found: &DriveBucket| found.settings.keys().copied().collect::<Vec<_>>();
     assert_eq!(
-        settings,
+        names(&buckets[1]),
         [
             "encryption",
             "lifecycle",
@@ -306,7 +305,7 @@ fn bucket_settings_are_named_and_tags_travel() {
         ]
     );
     assert!(buckets[0].settings.is_empty() && buckets[0].tags.is_empty());
-    assert_eq!(buckets[2].settings, ["versioning"]);
+    assert_eq!(names(&buckets[2]), ["versioning"]);
 }
 
 #[test]
@@ -329,7 +328,8 @@ fn users_are_counted_and_other_directories_are_no_buckets() {
     let system = drive.system().unwrap();
     let top = drive.top_level().unwrap();
 
-    assert_eq!((system.users, system.groups, system.policies), (2, 1, 0));
+    let counts = [&system.users, &system.groups, &system.policies].map(|found| found.count);
+    assert_eq!(counts, [2, 1, 0]);
     assert_eq!(top.not_buckets, ["Not_A_Bucket"]);
     assert_eq!(top.buckets.len(), 3);
 }

@@ -59,6 +59,9 @@ pub struct WalkedKey {
     pub delete_markers: u64,
     /// Book-keeping of tiering, not S3 versions.
     pub free_versions: u64,
+    /// Tells these versions and markers, and a current one that cannot be read, from others;
+    /// empty when there are none.
+    pub left_identity: Vec<u8>,
     /// MinIO's own listings hide this key, because this other key above it is an object (or was
     /// one and is delete-marked).
     pub hidden_by: Option<ObjectKey>,

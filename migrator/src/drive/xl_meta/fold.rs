@@ -1,6 +1,8 @@
 //! All versions of a key folded into what a migration needs: the current one, and counts of what
 //! stays behind.
 
+use sha2::{Digest, Sha256};
+
 use super::super::error::Damaged;
 use super::super::msgp::Msgp;
 use super::Metadata;
@@ -40,12 +42,23 @@ pub(crate) struct Summary {
     pub(crate) free_versions: u64,
     /// Data directories that versions use, sorted.
     pub(crate) data_dirs: Vec<[u8; 16]>,
+    /// SHA-256 over what tells those versions and delete markers from others; empty when there
+    /// are none.
+    pub(crate) left_identity: Vec<u8>,
 }
 
 impl Summary {
-    /// Takes the next version, newest first.
-    fn add(&mut self, body: Body) {
+    /// Takes the next version, newest first; `left` is the digest over what stays behind.
+    fn add(&mut self, body: Body, left: &mut Option<Sha256>) {
         let first = self.noncurrent == 0 && self.current == Current::None;
+        let stays = match body {
+            Body::Free => false,
+            Body::DeleteMarker { .. } => true,
+            Body::Object(_) | Body::Legacy { .. } => !first,
+        };
+        if stays {
+            body.identify(left.get_or_insert_default());
+        }
         match body {
             Body::Free => self.free_versions += 1,
             Body::Object(object) => {
@@ -80,19 +93,22 @@ impl Summary {
 /// # Errors
 /// [`Damaged`] when one of them makes no sense.
 pub(crate) fn summarize(metadata: &Metadata<'_>) -> Result<Summary> {
-    let mut summary = Summary::default();
+    let (mut summary, mut left) = (Summary::default(), None);
     if metadata.minor >= 3 {
-        each_version(metadata.bytes, |body| summary.add(body))?;
+        each_version(metadata.bytes, |body| summary.add(body, &mut left))?;
     } else {
         let mut bodies = unordered_versions(metadata.bytes)?;
         bodies.sort_by_key(|body| std::cmp::Reverse(body.modified_ns()));
         for body in bodies {
-            summary.add(body);
+            summary.add(body, &mut left);
         }
     }
     // Metadata-only copies share a directory.
     summary.data_dirs.sort_unstable();
     summary.data_dirs.dedup();
+    summary.left_identity = left
+        .map(|left| left.finalize().to_vec())
+        .unwrap_or_default();
     Ok(summary)
 }
 

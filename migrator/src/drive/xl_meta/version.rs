@@ -1,5 +1,7 @@
 //! One version's body: the map inside `xl.meta`.
 
+use sha2::{Digest, Sha256};
+
 use super::super::error::Damaged;
 use super::super::msgp::Msgp;
 
@@ -102,6 +104,7 @@ fn find<'e>(entries: &'e Entries, name: &str) -> Option<&'e [u8]> {
 pub(super) enum Body {
     Object(Box<ObjectVersion>),
     DeleteMarker {
+        id: [u8; 16],
         modified_ns: i64,
     },
     Legacy {
@@ -112,10 +115,23 @@ pub(super) enum Body {
 }
 
 impl Body {
+    /// Which version it is, for a digest over what stays behind.
+    pub(super) fn identify(&self, digest: &mut Sha256) {
+        let (id, etag) = match self {
+            Self::Object(object) => (object.id, object.user("etag").unwrap_or_default()),
+            Self::DeleteMarker { id, .. } => (*id, &[][..]),
+            Self::Legacy { .. } | Self::Free => ([0; 16], &[][..]),
+        };
+        digest.update(id);
+        digest.update(self.modified_ns().to_be_bytes());
+        digest.update((etag.len() as u64).to_be_bytes());
+        digest.update(etag);
+    }
+
     pub(super) fn modified_ns(&self) -> i64 {
         match self {
             Self::Object(object) => object.modified_ns,
-            Self::DeleteMarker { modified_ns } | Self::Legacy { modified_ns } => *modified_ns,
+            Self::DeleteMarker { modified_ns, .. } | Self::Legacy { modified_ns } => *modified_ns,
             Self::Free => i64::MIN,
         }
     }
@@ -148,10 +164,12 @@ pub(super) fn read_body(cursor: &mut Msgp<'_>) -> Result<Body> {
 }
 
 fn read_marker(cursor: &mut Msgp<'_>) -> Result<Body> {
-    let mut modified_ns = 0;
+    let (mut id, mut modified_ns) = ([0; 16], 0);
     let mut free = false;
     cursor.map(|key, value| {
         match key {
+            b"ID" if !value.nil()? => id = value.bin_exact()?,
+            b"ID" => {}
             b"MTime" => modified_ns = value.int()?,
             b"MetaSys" => value.map(|name, value| {
                 free |= name.eq_ignore_ascii_case(b"x-minio-internal-free-version");
@@ -164,7 +182,7 @@ fn read_marker(cursor: &mut Msgp<'_>) -> Result<Body> {
     Ok(if free {
         Body::Free
     } else {
-        Body::DeleteMarker { modified_ns }
+        Body::DeleteMarker { id, modified_ns }
     })
 }
 

@@ -87,31 +87,38 @@ impl Pages {
 
 fn take(bucket: &BucketName, found: WalkedKey, ready: &mut VecDeque<Listed>) {
     let name = format!("{bucket}/{}", found.key);
-    let mut left = |reason, name, count, bytes| {
+    let versions = found.left_identity;
+    let mut left = |reason, name, count, bytes, identity: Vec<u8>| {
         let left = Left::new(reason, name, count).with_bytes(bytes);
-        ready.push_back(Listed::Left(left));
+        ready.push_back(Listed::Left(left.with_identity(identity)));
     };
     if found.noncurrent > 0 {
-        let versions = found.noncurrent;
+        let count = found.noncurrent;
         let bytes = found.noncurrent_bytes;
-        let plural = if versions == 1 { "" } else { "s" };
-        let text = format!("{name} ({versions} version{plural}, {bytes} bytes)");
-        left(Reason::NoncurrentVersions, text, versions, bytes);
+        let plural = if count == 1 { "" } else { "s" };
+        let text = format!("{name} ({count} version{plural}, {bytes} bytes)");
+        let identity = versions.clone();
+        left(Reason::NoncurrentVersions, text, count, bytes, identity);
     }
     match found.content {
         Content::Object(object) => {
-            if object.locked {
-                left(Reason::ObjectLock, name.clone(), 1, 0);
-            }
-            if !object.dropped.is_empty() {
-                let text = format!("{name}: {}", object.dropped.join(", "));
-                left(Reason::Metadata, text, 1, 0);
-            }
+            let (locked, dropped) = (object.locked, object.dropped.join(", "));
             let hidden = found.hidden_by.is_some();
-            ready.push_back(Listed::Object(entry(found.key, *object, hidden)));
+            let entry = entry(found.key, *object, hidden);
+            if locked {
+                let identity = entry.identity();
+                left(Reason::ObjectLock, name.clone(), 1, 0, identity);
+            }
+            if !dropped.is_empty() {
+                let text = format!("{name}: {dropped}");
+                left(Reason::Metadata, text, 1, 0, entry.identity());
+            }
+            ready.push_back(Listed::Object(entry));
         }
-        Content::DeleteMarker => left(Reason::DeleteMarkers, name, 1, 0),
-        Content::Unreadable(why) => left(reason(&why), format!("{name}: {why}"), 1, 0),
+        Content::DeleteMarker => left(Reason::DeleteMarkers, name, 1, 0, versions),
+        Content::Unreadable(why) => {
+            left(reason(&why), format!("{name}: {why}"), 1, 0, versions);
+        }
         Content::Gone | Content::Nothing => {}
     }
 }

@@ -30,28 +30,45 @@ pub(super) async fn survey(s3: &S3, bucket: &BucketName, keys: &[Keys]) -> Resul
             client.get_bucket_versioning().bucket(name).send()
         })
         .await;
-    match versioning {
-        Ok(answer) if answer.status.is_some() => {
-            let status = answer.status.map(|status| status.as_str().to_owned());
-            setting(
-                &mut tally,
-                bucket,
-                &format!("versioning {}", status.unwrap_or_default()),
-            );
-            for keys in keys {
-                versions(s3, bucket, keys, &mut tally).await?;
+    let listed = match versioning {
+        Ok(answer) => match answer.status {
+            Some(status) => {
+                let what = format!("versioning {}", status.as_str());
+                setting(&mut tally, bucket, &what, "");
+                all_versions(s3, bucket, keys, &mut tally).await
             }
+            None => Ok(()),
+        },
+        Err(error) if is_denied(&error) => {
+            setting(&mut tally, bucket, &format!("versioning{DENIED}"), "");
+            // They may be listed all the same, by other rights.
+            all_versions(s3, bucket, keys, &mut tally).await
         }
-        Ok(_) => {}
-        Err(error) => unread(&mut tally, bucket, "versioning", error)?,
+        Err(error) => unread(&mut tally, bucket, "versioning", error),
+    };
+    match listed {
+        Err(error) if is_denied(&error) => {
+            let name = format!("{bucket}{DENIED}");
+            tally.add(Left::new(Reason::UnknownVersions, name, 1));
+        }
+        listed => listed?,
     }
     uploads(s3, bucket, keys, &mut tally).await?;
     Ok(tally)
 }
 
-fn setting(tally: &mut Tally, bucket: &BucketName, what: &str) {
+/// Said of what the server keeps from these credentials.
+const DENIED: &str = " (not readable with these credentials)";
+
+fn is_denied(error: &Error) -> bool {
+    error.status == Some(403) && matches!(error.kind, Kind::Auth | Kind::Unsupported)
+}
+
+/// `text` is what was set, as far as it is read.
+fn setting(tally: &mut Tally, bucket: &BucketName, what: &str, text: &str) {
     let name = format!("{bucket}: {what}");
-    tally.add(Left::new(Reason::BucketSettings, name, 1));
+    let left = Left::new(Reason::BucketSettings, name, 1);
+    tally.add(left.with_identity(text.as_bytes()));
 }
 
 /// A setting that is not there or not known to the server is nothing; one that may not be read is
@@ -60,12 +77,8 @@ fn unread(tally: &mut Tally, bucket: &BucketName, what: &str, error: Error) -> R
     match error.kind {
         Kind::NotFound | Kind::Unsupported if error.status != Some(403) => Ok(()),
         Kind::Other if error.status == Some(400) || error.status == Some(405) => Ok(()),
-        Kind::Auth | Kind::Unsupported if error.status == Some(403) => {
-            setting(
-                tally,
-                bucket,
-                &format!("{what} (not readable with these credentials)"),
-            );
+        _ if is_denied(&error) => {
+            setting(tally, bucket, &format!("{what}{DENIED}"), "");
             Ok(())
         }
         _ => Err(error),
@@ -78,7 +91,7 @@ async fn probe<T, E, F, Fut>(
     what: &'static str,
     tally: &mut Tally,
     send: F,
-    is_set: impl Fn(&T) -> bool,
+    text: impl Fn(&T) -> Option<String>,
 ) -> Result<()>
 where
     F: Fn(Client) -> Fut,
@@ -87,8 +100,8 @@ where
 {
     match s3.call(what, bucket.as_str(), send).await {
         Ok(answer) => {
-            if is_set(&answer) {
-                setting(tally, bucket, what);
+            if let Some(text) = text(&answer) {
+                setting(tally, bucket, what, &text);
             }
             Ok(())
         }
@@ -98,61 +111,106 @@ where
 
 async fn settings(s3: &S3, bucket: &BucketName, tally: &mut Tally) -> Result<()> {
     let name = bucket.as_str();
-    /// Asks for one setting: its name, the request, and whether the answer says that it was made.
+    // What they are travels with the bucket.
+    probe(
+        s3,
+        bucket,
+        "tags",
+        tally,
+        |c| c.get_bucket_tagging().bucket(name).send(),
+        |_| None,
+    )
+    .await?;
+    /// Asks for one setting: its name, the request, and what the answer says was set, if anything.
     macro_rules! ask {
-        ($what:literal, $request:ident, $is_set:expr) => {
+        ($what:literal, $request:ident, $text:expr) => {
             probe(
                 s3,
                 bucket,
                 $what,
                 tally,
                 |c| c.$request().bucket(name).send(),
-                $is_set,
+                $text,
             )
             .await?
         };
     }
     ask!("policy", get_bucket_policy, |a| a
         .policy
-        .as_ref()
-        .is_some_and(|policy| !policy.is_empty()));
-    ask!("lifecycle", get_bucket_lifecycle_configuration, |a| !a
-        .rules()
-        .is_empty());
-    ask!("CORS", get_bucket_cors, |a| !a.cors_rules().is_empty());
-    ask!("encryption", get_bucket_encryption, |a| a
-        .server_side_encryption_configuration
-        .is_some());
-    ask!("replication", get_bucket_replication, |a| a
-        .replication_configuration
-        .is_some());
-    ask!("object lock", get_object_lock_configuration, |a| a
-        .object_lock_configuration
-        .is_some());
-    ask!("notification", get_bucket_notification_configuration, |a| {
-        !a.topic_configurations().is_empty()
-            || !a.queue_configurations().is_empty()
-            || !a.lambda_function_configurations().is_empty()
-            || a.event_bridge_configuration.is_some()
+        .clone()
+        .filter(|policy| !policy.is_empty()));
+    ask!("lifecycle", get_bucket_lifecycle_configuration, |a| {
+        some(a.rules())
     });
-    ask!("website", get_bucket_website, |a| a
-        .index_document
-        .is_some()
-        || a.redirect_all_requests_to.is_some()
-        || !a.routing_rules().is_empty());
-    ask!("logging", get_bucket_logging, |a| a
-        .logging_enabled
-        .is_some());
-    ask!("request payment", get_bucket_request_payment, |a| a.payer
-        == Some(Payer::Requester));
-    ask!("acceleration", get_bucket_accelerate_configuration, |a| a
-        .status
-        .is_some());
-    ask!("public access block", get_public_access_block, |a| a
-        .public_access_block_configuration
-        .is_some());
+    ask!("CORS", get_bucket_cors, |a| some(a.cors_rules()));
+    ask!("encryption", get_bucket_encryption, |a| told(
+        a.server_side_encryption_configuration.as_ref()
+    ));
+    ask!("replication", get_bucket_replication, |a| told(
+        a.replication_configuration.as_ref()
+    ));
+    ask!("object lock", get_object_lock_configuration, |a| told(
+        a.object_lock_configuration.as_ref()
+    ));
+    ask!("notification", get_bucket_notification_configuration, |a| {
+        let queues = (a.topic_configurations(), a.queue_configurations());
+        let others = (
+            a.lambda_function_configurations(),
+            &a.event_bridge_configuration,
+        );
+        let is_set = !queues.0.is_empty()
+            || !queues.1.is_empty()
+            || !others.0.is_empty()
+            || others.1.is_some();
+        is_set.then(|| format!("{queues:?} {others:?}"))
+    });
+    ask!("website", get_bucket_website, |a| {
+        let website = (
+            &a.index_document,
+            &a.error_document,
+            &a.redirect_all_requests_to,
+            a.routing_rules(),
+        );
+        let is_set = website.0.is_some() || website.2.is_some() || !website.3.is_empty();
+        is_set.then(|| format!("{website:?}"))
+    });
+    ask!("logging", get_bucket_logging, |a| told(
+        a.logging_enabled.as_ref()
+    ));
+    ask!("request payment", get_bucket_request_payment, |a| (a.payer
+        == Some(Payer::Requester))
+    .then(String::new));
+    ask!("acceleration", get_bucket_accelerate_configuration, |a| {
+        told(a.status.as_ref())
+    });
+    ask!("public access block", get_public_access_block, |a| told(
+        a.public_access_block_configuration.as_ref()
+    ));
     // The owner's own grant is what every bucket has.
-    ask!("ACL", get_bucket_acl, |a| a.grants().len() > 1);
+    ask!("ACL", get_bucket_acl, |a| some(a.grants())
+        .filter(|_| { a.grants().len() > 1 }));
+    Ok(())
+}
+
+/// The text of a document of the answer. Its form is the SDK's; only ever compared with itself.
+fn told<T: std::fmt::Debug>(document: Option<&T>) -> Option<String> {
+    document.map(|document| format!("{document:?}"))
+}
+
+/// The same of a list, which says nothing when it is empty.
+fn some<T: std::fmt::Debug>(list: &[T]) -> Option<String> {
+    told(Some(&list).filter(|list| !list.is_empty()))
+}
+
+async fn all_versions(
+    s3: &S3,
+    bucket: &BucketName,
+    keys: &[Keys],
+    tally: &mut Tally,
+) -> Result<()> {
+    for keys in keys {
+        versions(s3, bucket, keys, tally).await?;
+    }
     Ok(())
 }
 
@@ -173,24 +231,20 @@ async fn versions(s3: &S3, bucket: &BucketName, keys: &Keys, tally: &mut Tally) 
                     .send()
             })
             .await?;
-        for old in page
-            .versions()
-            .iter()
-            .filter(|version| version.is_latest != Some(true))
-        {
-            let bytes = old.size().and_then(|size| u64::try_from(size).ok());
-            let key = old.key();
-            add(tally, bucket, keys, Reason::NoncurrentVersions, key, bytes);
+        for old in page.versions().iter().filter(|v| v.is_latest != Some(true)) {
+            let size = old.size().and_then(|size| u64::try_from(size).ok());
+            let which = [old.version_id(), old.e_tag()];
+            let left = left(bucket, keys, Reason::NoncurrentVersions, old.key(), which);
+            if let Some(left) = left {
+                tally.add(left.with_bytes(size.unwrap_or(0)));
+            }
         }
         for marker in page.delete_markers() {
-            add(
-                tally,
-                bucket,
-                keys,
-                Reason::DeleteMarkers,
-                marker.key(),
-                None,
-            );
+            let which = [marker.version_id(), None];
+            let left = left(bucket, keys, Reason::DeleteMarkers, marker.key(), which);
+            if let Some(left) = left {
+                tally.add(left);
+            }
         }
         // The markers of the next page are encoded like the keys.
         let next_key = page.next_key_marker().and_then(decode);
@@ -209,20 +263,18 @@ async fn versions(s3: &S3, bucket: &BucketName, keys: &Keys, tally: &mut Tally) 
     }
 }
 
-fn add(
-    tally: &mut Tally,
+/// A version of one of `keys`, told from others of its key by version id and ETag.
+fn left(
     bucket: &BucketName,
     keys: &Keys,
     reason: Reason,
     key: Option<&str>,
-    bytes: Option<u64>,
-) {
+    which: [Option<&str>; 2],
+) -> Option<Left> {
     let key = key.and_then(decode).unwrap_or_default();
-    if !keys.takes(&key) {
-        return;
-    }
-    let left = Left::new(reason, format!("{bucket}/{key}"), 1);
-    tally.add(left.with_bytes(bytes.unwrap_or(0)));
+    let which = which.map(Option::unwrap_or_default).join(" ");
+    keys.takes(&key)
+        .then(|| Left::new(reason, format!("{bucket}/{key}"), 1).with_identity(which.into_bytes()))
 }
 
 async fn uploads(s3: &S3, bucket: &BucketName, keys: &[Keys], tally: &mut Tally) -> Result<()> {
@@ -249,7 +301,9 @@ async fn uploads(s3: &S3, bucket: &BucketName, keys: &[Keys], tally: &mut Tally)
                 continue;
             }
             let name = format!("{bucket}/{key}");
-            tally.add(Left::new(Reason::UnfinishedUploads, name, 1));
+            let id = upload.upload_id().unwrap_or_default();
+            let left = Left::new(Reason::UnfinishedUploads, name, 1);
+            tally.add(left.with_identity(id.as_bytes()));
         }
         let next = (
             page.next_key_marker().map(str::to_owned),
