@@ -112,6 +112,11 @@ def test_a_divergence_is_listed_and_merged_on_request(fleet, over_s3):
     assert "would add 2, replace 2, delete 1" in trial.stdout, trial.stdout
     assert {(line["key"], line["did"]) for line in lines(fleet.root / "trial.jsonl")} >= {("legacy-gone", "delete"), ("legacy-added", "add"), ("legacy-newer", "replace")}
     assert parted.held() == before
+    # What nobody would have decided is in the report of a trial, too.
+    parted.merge("--dry-run", "--report", str(fleet.root / "trial.jsonl"), code=8)
+    left = {line["key"]: line["how"] for line in lines(fleet.root / "trial.jsonl") if line["did"] == "undecided"}
+    assert left == {"legacy-gone": "deletedOnSource"} | dict.fromkeys(
+        ("both-added", "legacy-gone-served-new", "legacy-newer", "served-gone-legacy-new", "served-newer"), "changedOnBoth")
 
     told = parted.merge(code=8)
     assert "UNDECIDED: 1 deleted on one side, 5 changed on both" in told.stdout, told.stdout
@@ -399,6 +404,35 @@ def test_what_reverse_and_merge_refuse(fleet):
     command[command.index("--to") + 1] = f"minio-drive:{minio.directory}"
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "start that MinIO" in done.stderr, done.stderr
+
+
+def test_changed_tags_alone_are_noticed_on_a_running_minio(fleet):
+    """Its listings tell of them when they are asked to (`metadata=true`)."""
+    minio = fleet.minio()
+    legacy = boto(minio)
+    legacy.create_bucket(Bucket="data")
+    put(legacy, "tagged", "same bytes", Tagging="stage=test")
+    put(legacy, "plain", "no type, no metadata")
+    put(legacy, "described", "everything", ContentType="text/csv; charset=utf-8", CacheControl="max-age=60", ContentLanguage="fr", ContentEncoding="identity", ContentDisposition="attachment",
+        Expires="Wed, 02 Jan 2030 03:04:05 GMT", Metadata={"Origin": "studio", "json": '[{"C":"D"}]'}, Tagging="z=1&a=2")
+    put_multipart(legacy, "data", "multi", pattern(6 * MIB), 5 * MIB, ContentType="application/zip", Metadata={"kind": "multi"}, Tagging="m=1")
+    volume = fleet.directory("volume")
+    migrate("run", minio, volume)
+    assert "0 added, 0 updated" in migrate("run", minio, volume).stdout
+    legacy.put_object_tagging(Bucket="data", Key="tagged", Tagging={"TagSet": [{"Key": "stage", "Value": "late/alone: +"}]})
+    assert "0 added, 1 updated" in migrate("run", minio, volume).stdout
+    gateway = fleet.gateway(volume)
+    served = boto(gateway)
+    assert served.get_object_tagging(Bucket="data", Key="tagged")["TagSet"] == [{"Key": "stage", "Value": "late/alone: +"}]
+    gateway.stop()
+    # A name that no XML element may have spoils the answer for the whole page: it is asked for without.
+    put(legacy, "odd", "of odd", Metadata={"a!b": "c"})
+    legacy.delete_object_tagging(Bucket="data", Key="tagged")
+    told = migrate("merge", minio, volume)
+    assert "added 1, replaced 0" in told.stdout, told.stdout
+    legacy.delete_object(Bucket="data", Key="odd")
+    told = migrate("merge", minio, volume, "--deletes")
+    assert "added 0, replaced 1, deleted 1" in told.stdout, told.stdout
 
 
 def retag(minio: Minio, stage: str) -> None:

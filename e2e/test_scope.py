@@ -194,6 +194,30 @@ def test_after_cutover_the_recorded_scope_rules(fleet, minio):
     assert marker(volume)["diverged"] is False
 
 
+def test_renamed_buckets_are_merged_and_go_back_by_their_old_names(fleet, minio):
+    """After the hand-over and on the way back the recorded scope rules; another one is refused."""
+    source = boto(minio)
+    fill(source, one=["a/1", "b/1"], two=["t"])
+    volume = fleet.directory("volume")
+    scope = ["--bucket", "one=first", "--include", "a/"]
+    migrate("run", minio, volume, *scope)
+    source.put_object(Bucket="one", Key="a/late", Body=b"late")
+    source.put_object(Bucket="one", Key="b/late", Body=b"late")
+    refused = migrate("merge", minio, volume, "--bucket", "two", code=2)
+    assert "unexpected argument '--bucket'" in refused.stderr, refused.stderr
+    assert "added 1" in migrate("merge", minio, volume).stdout
+    gateway = fleet.gateway(volume)
+    served = boto(gateway)
+    assert contents(served) == {"first": ["a/1", "a/late"]}
+    served.put_object(Bucket="first", Key="a/served", Body=b"served")
+    served.put_object(Bucket="first", Key="c/served", Body=b"outside")
+    served.delete_object(Bucket="first", Key="a/1")
+    gateway.stop()
+    back = migrate("reverse", f"volume:{volume}", minio)
+    assert "added 1, replaced 0, deleted 1" in back.stdout and "first/c/served" in back.stdout, back.stdout
+    assert contents(source) == {"one": ["a/late", "a/served", "b/1", "b/late"], "two": ["t"]}
+
+
 def test_a_window_of_time_decides_by_the_source(fleet, minio):
     source = boto(minio)
     fill(source, data=["old", "gone", "kept"])

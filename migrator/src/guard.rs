@@ -6,20 +6,67 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ETag, ObjectInfo, ObjectKey, ObjectMeta};
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use md5::{Digest, Md5};
 
 use crate::copy::Ends;
-use crate::source::Object;
-use crate::target::Expect;
+use crate::scope::Keys;
+use crate::source::{Entry, Listed, Object};
+use crate::target::{Expect, Target};
 use crate::{Error, Kind, Location, Result};
 
-/// Begin of the key of a probe.
+/// Begin of the key of a probe; a UUID follows, which is also its content.
 const PROBE: &str = ".filestore-probe-";
+/// Probes that may vanish before the look at the source, by whoever clears up, before that is told.
+const PROBES: u32 = 3;
 
-/// Whether a key is that of a probe.
-pub(crate) fn is_probe(key: &ObjectKey) -> bool {
-    key.as_str().starts_with(PROBE)
+/// The content of a probe with this key; `None` when no probe is called so.
+fn probe_content(key: &ObjectKey) -> Option<&str> {
+    let content = key.as_str().strip_prefix(PROBE)?;
+    let uuid = uuid::Uuid::try_parse(content).ok()?;
+    (uuid.to_string() == content).then_some(content)
+}
+
+fn content_etag(content: &str) -> ETag {
+    ETag::new(hex::encode(Md5::digest(content.as_bytes())))
+}
+
+/// Whether a probe may be called so.
+pub(crate) fn is_probe_key(key: &ObjectKey) -> bool {
+    probe_content(key).is_some()
+}
+
+/// Whether an object is a probe, of a program that begins or of one that was killed: its content is
+/// the UUID in its key. Nobody else's object is, whatever it is called.
+pub(crate) fn is_probe(entry: &Entry) -> bool {
+    // Nearly every key is told by its first letters.
+    probe_content(&entry.key).is_some_and(|content| {
+        entry.size == content.len() as u64 && entry.etag == Some(content_etag(content))
+    })
+}
+
+/// Removes the probes that killed programs left on the target. One that is at work may lose its own:
+/// it looks whether that is still there.
+async fn remove_leftovers(target: &dyn Target) -> Result<()> {
+    let mut probes = Keys::all();
+    PROBE.clone_into(&mut probes.span.prefix);
+    for bucket in target.buckets().await? {
+        let mut listing = target.list_within(&bucket.name, probes.clone());
+        while let Some(item) = listing.try_next().await? {
+            if let Listed::Object(entry) | Listed::Outside(entry) = item
+                && is_probe(&entry)
+            {
+                let expect = Expect::Same(entry.etag);
+                let removed = target.delete(&bucket.name, &entry.key, &expect).await;
+                removed.or_else(|error| match error.kind {
+                    // Another one's by now, or gone.
+                    Kind::Conflict | Kind::NotFound => Ok(()),
+                    _ => Err(error),
+                })?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Proves that no bucket that is written is one that is read: what is written to the target does
@@ -52,20 +99,31 @@ pub async fn prove_different(ends: &Ends, to: &Location) -> Result<()> {
     } else {
         common.next().into_iter().collect()
     };
+    remove_leftovers(&*ends.target).await?;
     for (written, shown) in probes {
-        probe(ends, written, shown).await?;
+        let mut left = PROBES;
+        while !probe(ends, written, shown).await? {
+            left -= 1;
+            if left == 0 {
+                let name = format!("{}/{written}", ends.target.traits().location);
+                let problem = "what is written vanishes before it can be looked for";
+                return Err(Error::new(Kind::Refused, "compare", name, problem)
+                    .with_cure("is another program at work on it?"));
+            }
+        }
     }
     Ok(())
 }
 
 /// Writes an object into `written` and looks for it in the bucket that the source shows as `shown`.
-async fn probe(ends: &Ends, written: &BucketName, shown: &BucketName) -> Result<()> {
+/// `false` when it was removed meanwhile, so that its absence there says nothing.
+async fn probe(ends: &Ends, written: &BucketName, shown: &BucketName) -> Result<bool> {
     let content = uuid::Uuid::new_v4().to_string();
     let invalid = |error: filestore_common::key::NameError| {
         Error::new(Kind::Other, "probe", written.as_str(), error.to_string())
     };
     let key = ObjectKey::new(format!("{PROBE}{content}")).map_err(invalid)?;
-    let etag = ETag::new(hex::encode(Md5::digest(content.as_bytes())));
+    let etag = content_etag(&content);
     let probe = Object {
         info: ObjectInfo {
             size: content.len() as u64,
@@ -78,23 +136,22 @@ async fn probe(ends: &Ends, written: &BucketName, shown: &BucketName) -> Result<
         .put(written, &key, probe, &Expect::Absent)
         .await?;
     let seen = ends.source.head(shown, &key).await;
+    let there = ends.target.head(written, &key).await;
     let removed = ends
         .target
         .delete(written, &key, &Expect::Same(Some(etag)))
         .await;
-    match seen? {
-        Some(_) => Err(Error::new(
-            Kind::Refused,
-            "compare",
-            format!("{}/{written}", ends.target.traits().location),
-            "source and target are the same store: a probe written to one appeared on the other",
-        )
-        .with_cure(
+    if seen?.is_some() {
+        let name = format!("{}/{written}", ends.target.traits().location);
+        let problem =
+            "source and target are the same store: a probe written to one appeared on the other";
+        return Err(Error::new(Kind::Refused, "compare", name, problem).with_cure(
             "give the address of the legacy store as --from, or a name of its own to each bucket \
              on the target",
-        )),
-        None => removed,
+        ));
     }
+    removed?;
+    Ok(there?.is_some())
 }
 
 /// Neither directory lies in the other.
@@ -193,6 +250,31 @@ mod tests {
             &hidden,
             &identity("s3", None, "http://other:9000")
         ));
+    }
+
+    #[test]
+    fn only_what_we_wrote_is_a_probe() {
+        let uuid = "7f2c1d0e-8a4b-4c3d-9e5f-001122334455";
+        let entry = |key: &str, body: &str| Entry {
+            key: ObjectKey::new(key).unwrap(),
+            size: body.len() as u64,
+            etag: Some(content_etag(body)),
+            last_modified: std::time::SystemTime::UNIX_EPOCH,
+            meta: None,
+            hidden: false,
+        };
+        let key = format!(".filestore-probe-{uuid}");
+        assert!(is_probe(&entry(&key, uuid)));
+        for (key, body) in [
+            (key.as_str(), "somebody's notes of the same length."),
+            (".filestore-probe-notes", "notes"),
+            (".filestore-probe-", ""),
+            (&key.to_uppercase(), uuid),
+            (&format!("a/{key}"), uuid),
+            (uuid, uuid),
+        ] {
+            assert!(!is_probe(&entry(key, body)), "{key}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use filestore_common::ObjectKey;
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use crate::guard::is_probe;
 use crate::source::{Entry, Left, Listed, Listing};
 use crate::{Error, Kind, Result};
 
@@ -74,6 +75,17 @@ impl Ordered {
         if let Some(item) = self.peeked.take() {
             return Ok(Some(item));
         }
+        loop {
+            let item = self.checked().await?;
+            match &item {
+                // Not an object of either store.
+                Some(Listed::Object(entry) | Listed::Outside(entry)) if is_probe(entry) => {}
+                _ => return Ok(item),
+            }
+        }
+    }
+
+    async fn checked(&mut self) -> Result<Option<Listed>> {
         if self.ended {
             return Ok(None);
         }

@@ -11,12 +11,14 @@
 //!
 //! Every write and delete is conditional on what was seen, so that a client's write in between is
 //! never lost. A run that is stopped, cut short or broken off records what it did, the rest as it
-//! was. A killed one leaves the old manifest; what it did is recognised by the next one as the same
-//! change on both sides, unless a client touched it first.
+//! was. A killed one leaves the old manifest and beside it what it did ([`done`]); after a power loss
+//! that is read back first.
 
+mod again;
 mod apply;
 mod carried;
 mod decide;
+mod done;
 mod join;
 mod journal;
 mod lost;
@@ -30,9 +32,11 @@ use std::time::Instant;
 use filestore_common::marker::Counts;
 
 pub use decide::{Action, Change, Deletes, Holds, Open, Prefer, Rules, Side, Verdict, verdict};
+pub(crate) use done::carry_over;
 pub use lost::LOST_DIR;
 
 use self::apply::Applier;
+use self::done::{Doubt, Overlay};
 use self::join::Join;
 use self::journal::Journal;
 use self::step::{Came, Step};
@@ -208,13 +212,18 @@ impl Task<'_> {
 pub(crate) async fn reconcile(ends: &Ends, task: &Task<'_>) -> Result<Found> {
     let path = task.state.manifest(task.run_id);
     let read: Vec<_> = ends.source.buckets().await?;
-    let join = Join::open(ends, &path, &read, task.depth != Depth::Changes).await?;
+    let volume = ends.target.traits().kind == "volume";
+    let overlay = Overlay::open(&task.state.run_dir(task.run_id), volume)?;
+    let doubt = overlay.doubt();
+    let list_target = task.depth != Depth::Changes;
+    let join = Join::open(ends, &path, overlay, &read, list_target).await?;
     let journal = match (task.dry_run, task.report) {
         (false, _) => Some(Journal::open(&task.run_file(CHANGES_FILE))?),
         (true, Some(report)) => Some(Journal::replace(report)?),
         (true, None) => None,
     };
     let mut applier = Applier::new(ends, task, read, journal).await?;
+    applier.doubt = doubt;
     applier.holds_back = task.rules.deletes == Deletes::Apply && !task.dry_run;
     let mut notes = Notes::new(task)?;
     let swept = sweep::sweep(ends, task, &applier, join, &mut notes).await;
@@ -225,6 +234,7 @@ pub(crate) async fn reconcile(ends: &Ends, task: &Task<'_>) -> Result<Found> {
     let deleted = match admit(&notes.found, task.max_delete) {
         Ok(()) if notes.found.doomed > 0 => {
             applier.holds_back = false;
+            applier.doubt = Doubt::None;
             sweep::delete(ends, task, &applier, &mut notes).await
         }
         admitted => admitted,

@@ -6,7 +6,9 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use filestore_common::BucketName;
 use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
+use futures::TryStreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::{self, Use};
@@ -19,7 +21,7 @@ use crate::policy::Pass;
 use crate::s3::{Pace, Patience};
 use crate::scope::worker::{self, Turn};
 use crate::scope::{Cuts, Range, Scope, ScopedSource, ScopedTarget, View};
-use crate::source::{Listed, Source};
+use crate::source::{Entry, Listed, Source};
 use crate::state::{Checkpoint, State, new_marker, rfc3339};
 use crate::target::Target;
 use crate::verify::{self, Findings, Mode, Outputs};
@@ -364,7 +366,7 @@ impl<'a> Session<'a> {
                 checkpoint.target_was_empty = empty;
                 state.set_checkpoint(&run_id, &checkpoint)?;
             } else if let Some(begun) = widened.filter(|_| checkpoint.target_was_empty)
-                && self.holds_more_than(&begun).await?
+                && !self.holds_only_of(&begun).await?
             {
                 // What lies outside of the earlier scope was not copied by this migration.
                 checkpoint.target_was_empty = false;
@@ -392,40 +394,34 @@ impl<'a> Session<'a> {
 
     /// Whether no bucket of the target holds an object.
     pub(crate) async fn target_is_empty(&self) -> Result<bool> {
-        use futures::TryStreamExt as _;
-        for bucket in self.ends.target.buckets().await? {
-            if self
-                .ends
-                .target
-                .list(&bucket.name)
-                .try_next()
-                .await?
-                .is_some()
-            {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        self.holds_only(|_, _| false).await
     }
 
-    /// Whether the target holds an object outside of `scope`.
-    async fn holds_more_than(&self, scope: &Scope) -> Result<bool> {
-        use futures::TryStreamExt as _;
+    /// Whether each object of the target is one that `known` takes.
+    async fn holds_only(&self, known: impl Fn(&BucketName, &Entry) -> bool) -> Result<bool> {
         for bucket in self.ends.target.buckets().await? {
-            let known = scope.buckets.source_name(&bucket.name).is_some();
             let mut listing = self.ends.target.list(&bucket.name);
             while let Some(item) = listing.try_next().await? {
                 let (Listed::Object(entry) | Listed::Outside(entry)) = item else {
                     continue;
                 };
                 self.ends.go_on()?;
-                let copied = known && scope.keys.takes(entry.key.as_str());
-                if !copied || !scope.window.contains(entry.last_modified) {
-                    return Ok(true);
+                if !guard::is_probe(&entry) && !known(&bucket.name, &entry) {
+                    return Ok(false);
                 }
             }
         }
-        Ok(false)
+        Ok(true)
+    }
+
+    /// Whether the target holds nothing outside of `scope`.
+    async fn holds_only_of(&self, scope: &Scope) -> Result<bool> {
+        self.holds_only(|bucket, entry| {
+            scope.buckets.source_name(bucket).is_some()
+                && scope.keys.takes(entry.key.as_str())
+                && scope.window.contains(entry.last_modified)
+        })
+        .await
     }
 
     /// The plan.

@@ -7,8 +7,9 @@ use filestore_common::BucketName;
 use tokio::sync::Mutex;
 
 use super::decide::{Action, Change, Holds, Open, Side, Verdict, verdict};
+use super::done::{Doubt, Log};
 use super::join::{Far, Place};
-use super::journal::{Did, Entered, Journal, Version};
+use super::journal::{Did, Entered, Journal, Left, Version};
 use super::step::{Came, Missed, Step};
 use super::{Depth, Task, lost, view};
 use crate::copy::{Copied, Ends};
@@ -21,8 +22,8 @@ use crate::{Error, Event, Kind, Result};
 const LOOKS: u32 = 4;
 
 /// A key as both sides have it at the moment.
-struct Look {
-    reading: Option<Entry>,
+pub(super) struct Look {
+    pub(super) reading: Option<Entry>,
     writing: Option<Entry>,
 }
 
@@ -33,6 +34,11 @@ pub(super) struct Applier<'a> {
     /// Buckets that exist on the written side.
     written: Mutex<Vec<BucketName>>,
     journal: Option<Journal>,
+    /// What this process does.
+    pub(super) log: Log,
+    /// Whether what is on the written side may be what an earlier process wrote and a power loss
+    /// damaged.
+    pub(super) doubt: Doubt,
     /// Deletions are told and not done yet.
     pub(super) holds_back: bool,
 }
@@ -54,11 +60,13 @@ impl<'a> Applier<'a> {
                 .collect(),
             written: Mutex::new(written.into_iter().map(|bucket| bucket.name).collect()),
             journal,
+            log: Log::new(&task.state.run_dir(task.run_id), ends.parallel.max(1)),
+            doubt: Doubt::None,
             holds_back: false,
         })
     }
 
-    fn change(&self, side: Side, base: Option<&Line>, now: Option<&Entry>) -> Change {
+    pub(super) fn change(&self, side: Side, base: Option<&Line>, now: Option<&Entry>) -> Change {
         view::change(side, base, now, self.task.keeps_times)
     }
 
@@ -74,28 +82,63 @@ impl<'a> Applier<'a> {
         }
     }
 
-    /// Looks at a key and does what is to be done.
-    pub(super) async fn settle(&self, place: Place) -> Step {
+    /// Looks at a key, does what is to be done, and puts on record what the manifest will have to
+    /// tell.
+    pub(super) async fn settle(&self, mut place: Place) -> Step {
+        let before = place.base.clone();
+        let sound = match self.undoubted(&mut place).await {
+            Ok(sound) => sound,
+            Err(error) => {
+                let step = Step::new(place.bucket, place.key, before);
+                return self.failed(step, error);
+            }
+        };
+        let step = if sound {
+            self.settle_sound(&place).await
+        } else {
+            self.write_again(&place).await
+        };
+        if self.task.dry_run || step.line == before {
+            return step;
+        }
+        match self.log.done(&step.bucket, &step.key, step.line.as_ref()) {
+            Ok(()) => step,
+            Err(error) => Step {
+                came: Came::Broke(error),
+                ..step
+            },
+        }
+    }
+
+    async fn settle_sound(&self, place: &Place) -> Step {
         let mut step = Step::new(place.bucket.clone(), place.key.clone(), place.base.clone());
         if place.left {
             // The listing said so: it is there, and nobody can read it. Not a deletion.
             return step;
         }
-        if self.nothing_happened(&place) {
-            match self.retouched(&place).await {
+        if self.nothing_happened(place) {
+            match self.retouched(place).await {
                 Ok(true) => {}
                 Ok(false) => return step,
                 Err(error) => return self.failed(step, error),
             }
         }
         for _ in 0..LOOKS {
-            let look = match self.look(&place).await {
+            let look = match self.look(place).await {
                 Ok(look) => look,
                 Err(error) => return self.failed(step, error),
             };
-            let (action, sides) = self.decide(&place, &look);
+            let (mut action, sides) = self.decide(place, &look);
             step.sides = sides;
-            match self.act(&place, &look, action, &mut step).await {
+            if action == Action::Record && !self.task.dry_run {
+                match self.is_whole(place, look.writing.as_ref()).await {
+                    Ok(true) => {}
+                    // Brought by a process that a power loss ended, and not all of it is there.
+                    Ok(false) => action = Action::Write { conflict: false },
+                    Err(error) => return self.failed(step, error),
+                }
+            }
+            match self.act(place, &look, action, &mut step).await {
                 Ok(()) => return step,
                 Err(Missed::Moved) => {}
                 Err(Missed::Failed(error)) => return self.failed(step, error),
@@ -105,7 +148,7 @@ impl<'a> Applier<'a> {
         step
     }
 
-    fn failed(&self, mut step: Step, error: Error) -> Step {
+    pub(super) fn failed(&self, mut step: Step, error: Error) -> Step {
         step.came = if error.is_fatal() {
             Came::Broke(error)
         } else {
@@ -140,7 +183,7 @@ impl<'a> Applier<'a> {
     }
 
     /// What a listing shows may be old, and what it does not show may exist.
-    async fn look(&self, place: &Place) -> Result<Look> {
+    pub(super) async fn look(&self, place: &Place) -> Result<Look> {
         let fresh = self.ends.source.head(&place.bucket, &place.key).await?;
         let reading = fresh.map(|fresh| match &place.reading {
             // Listings tell more of the time.
@@ -193,7 +236,7 @@ impl<'a> Applier<'a> {
         )
     }
 
-    async fn act(
+    pub(super) async fn act(
         &self,
         place: &Place,
         look: &Look,
@@ -211,6 +254,19 @@ impl<'a> Applier<'a> {
             }
             Action::Leave => step.came = Came::Left,
             Action::Open(how) => {
+                if let (Some(report), true) = (&self.journal, self.task.dry_run) {
+                    let (legacy, served) = step.sides.clone();
+                    let left = Left {
+                        run: self.task.command,
+                        did: "undecided",
+                        how,
+                        bucket: &place.bucket,
+                        key: &place.key,
+                        legacy,
+                        served,
+                    };
+                    report.enter_left(&left).map_err(Missed::Failed)?;
+                }
                 step.came = Came::Open(how);
             }
             Action::Settle => {
@@ -282,6 +338,7 @@ impl<'a> Applier<'a> {
             ..self.entered(place, did, conflict)
         })?;
         if !self.task.dry_run {
+            self.log.begin().map_err(Missed::Failed)?;
             if writing.is_none() {
                 self.ensure(&place.bucket).await.map_err(Missed::of)?;
             }
@@ -339,6 +396,7 @@ impl<'a> Applier<'a> {
             ..self.entered(place, Did::Delete, conflict)
         })?;
         if !self.task.dry_run {
+            self.log.begin().map_err(Missed::Failed)?;
             let expect = Expect::Same(writing.etag.clone());
             let deleted = self.ends.target.delete(&place.bucket, &place.key, &expect);
             deleted.await.map_err(Missed::of)?;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use filestore_common::{BucketName, ObjectKey};
 
+use super::done::{Done, Doubt, Overlay};
 use crate::copy::Ends;
-use crate::guard::is_probe;
 use crate::manifest::{Line, Reader};
 use crate::merge::Ordered;
 use crate::source::{Bucket, Entry, Listed, Tally};
@@ -19,6 +19,8 @@ pub(super) struct Place {
     pub(super) key: ObjectKey,
     /// As it was recorded.
     pub(super) base: Option<Line>,
+    /// What an earlier process did with it, where that is in doubt.
+    pub(super) doubtful: Option<Done>,
     /// On the side that is read.
     pub(super) reading: Option<Entry>,
     /// On the side that is written; [`Far::NotAsked`] unless that is listed as well.
@@ -101,6 +103,8 @@ pub(super) struct Join<'a> {
     ends: &'a Ends,
     manifest: Reader,
     recorded: Option<Line>,
+    /// What was done since the manifest was written.
+    overlay: Overlay,
     read: BTreeSet<BucketName>,
     /// `None` = the written side is not listed.
     written: Option<BTreeSet<BucketName>>,
@@ -118,10 +122,11 @@ fn names(buckets: &[Bucket]) -> BTreeSet<BucketName> {
 }
 
 impl<'a> Join<'a> {
-    /// Opens the manifest ; `read` are the buckets of the side that is read.
+    /// Opens the manifest; `read` are the buckets of the side that is read.
     pub(super) async fn open(
         ends: &'a Ends,
         manifest: &Path,
+        overlay: Overlay,
         read: &[Bucket],
         list_target: bool,
     ) -> Result<Self> {
@@ -136,6 +141,7 @@ impl<'a> Join<'a> {
             ends,
             manifest,
             recorded,
+            overlay,
             read: names(read),
             written,
             done: None,
@@ -145,12 +151,13 @@ impl<'a> Join<'a> {
         })
     }
 
-    fn next_bucket(&self) -> Option<BucketName> {
+    fn next_bucket(&mut self) -> Option<BucketName> {
+        let done = self.overlay.peek().map(|(bucket, _)| bucket.clone());
         let after = |name: &&BucketName| self.done.as_ref().is_none_or(|done| *name > done);
         let listed = self.read.iter().find(after);
         let written = self.written.iter().flatten().find(after);
         let recorded = self.recorded.as_ref().map(|line| &line.bucket);
-        [listed, written, recorded]
+        [listed, written, recorded, done.as_ref()]
             .into_iter()
             .flatten()
             .min()
@@ -206,7 +213,10 @@ impl<'a> Join<'a> {
                 Some(writing) => writing.peek(&mut ignored).await?.map(|entry| &entry.key),
                 None => None,
             };
-            let Some(key) = [recorded, reading, writing]
+            let done = self.overlay.peek();
+            let done = done.filter(|(bucket, _)| **bucket == open.bucket);
+            let done = done.map(|(_, key)| key);
+            let Some(key) = [recorded, reading, writing, done]
                 .into_iter()
                 .flatten()
                 .min()
@@ -226,19 +236,20 @@ impl<'a> Join<'a> {
                 .recorded
                 .as_ref()
                 .is_some_and(|line| line.bucket == bucket && line.key == key);
-            let base = if due {
+            let mut base = if due {
                 let next = self.manifest.line()?;
                 std::mem::replace(&mut self.recorded, next)
             } else {
                 None
             };
-            if outside && base.is_none() {
+            let mut doubtful = None;
+            match self.overlay.take(&bucket, &key) {
+                Some(done) if done.doubt == Doubt::None => base = done.line,
+                done => doubtful = done,
+            }
+            if outside && base.is_none() && doubtful.is_none() {
                 // Was not to be carried, and is not now. What was carried stays so whatever its
                 // time becomes.
-                continue;
-            }
-            if base.is_none() && is_probe(&key) {
-                // Of another program that begins, or of one that was killed.
                 continue;
             }
             if let Some(entry) = &reading {
@@ -251,6 +262,7 @@ impl<'a> Join<'a> {
                 bucket,
                 key,
                 base,
+                doubtful,
                 reading,
                 writing,
                 left,

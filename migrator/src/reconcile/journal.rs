@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use filestore_common::{BucketName, ETag, ObjectKey};
@@ -67,11 +67,26 @@ pub(super) struct Entered<'a> {
     pub(super) saved: Option<String>,
 }
 
+/// A line of a trial's report: a key that nobody decided.
+#[derive(Debug, Serialize)]
+pub(super) struct Left<'a> {
+    pub(super) run: &'static str,
+    /// `undecided`.
+    pub(super) did: &'static str,
+    pub(super) how: Open,
+    pub(super) bucket: &'a BucketName,
+    pub(super) key: &'a ObjectKey,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) legacy: Option<Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) served: Option<Version>,
+}
+
 #[derive(Serialize)]
-struct Dated<'a> {
+struct Dated<'a, T> {
     at: String,
     #[serde(flatten)]
-    entered: &'a Entered<'a>,
+    entered: &'a T,
 }
 
 fn failed(path: &Path, error: impl std::fmt::Display) -> Error {
@@ -142,6 +157,19 @@ impl Journal {
     }
 
     pub(super) fn enter(&self, entered: &Entered<'_>) -> Result<()> {
+        let file = self.append(entered)?;
+        if entered.was.is_some() {
+            file.sync_data()
+                .map_err(|error| failed(&self.path, error))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn enter_left(&self, left: &Left<'_>) -> Result<()> {
+        self.append(left).map(drop)
+    }
+
+    fn append(&self, entered: &impl Serialize) -> Result<MutexGuard<'_, File>> {
         let dated = Dated {
             at: rfc3339(SystemTime::now()),
             entered,
@@ -151,11 +179,7 @@ impl Journal {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(&line)
             .map_err(|error| failed(&self.path, error))?;
-        if entered.was.is_some() {
-            file.sync_data()
-                .map_err(|error| failed(&self.path, error))?;
-        }
-        Ok(())
+        Ok(file)
     }
 }
 

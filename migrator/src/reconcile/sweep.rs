@@ -109,6 +109,7 @@ pub(super) async fn delete(
             bucket: line.bucket.clone(),
             key: line.key.clone(),
             base: Some(line),
+            doubtful: None,
             reading: None,
             writing: Far::NotAsked,
             left: false,
@@ -149,7 +150,7 @@ async fn drive(
     let path = task.state.manifest(task.run_id);
     let mut next = Writer::create(&path)?;
     let halt = Halt::default();
-    let (mut last, mut did) = (None, false);
+    let (mut last, mut did, mut abandoned) = (None, false, false);
     // What is under way then is given up, so that what is done can be recorded in time.
     let last_call = task
         .deadline
@@ -189,6 +190,7 @@ async fn drive(
             };
             let Ok(step) = step else {
                 halt.cut_short.set(true);
+                abandoned = true;
                 break;
             };
             let Some(step) = step else { break };
@@ -203,21 +205,14 @@ async fn drive(
             }
         }
     }
-    let whole = !halt.is_set();
     notes.found.cut_short |= halt.cut_short.get();
-    let recorded = if task.dry_run {
-        next.discard();
-        Ok(None)
-    } else {
-        // A manifest never tells more than what survives a power loss.
-        match ends.target.flush().await {
-            Ok(()) if whole || did => record(&path, next, &last, whole).map(Some),
-            flushed => {
-                next.discard();
-                flushed.map(|()| None)
-            }
-        }
+    let end = End {
+        whole: !halt.is_set(),
+        news: did,
+        abandoned,
+        last,
     };
+    let recorded = conclude(ends, task, applier, next, &end).await;
     if let Some(error) = halt.broke.into_inner() {
         return Err(error);
     }
@@ -227,13 +222,53 @@ async fn drive(
     Ok(())
 }
 
-/// Finishes the manifest; when the look ended early, what comes after `last` stays as it was.
-fn record(
-    path: &Path,
-    mut next: Writer,
-    last: &Last,
+/// How a look ended.
+struct End {
+    /// Everything was looked at.
     whole: bool,
-) -> Result<(String, filestore_common::marker::Counts)> {
+    /// The manifest has to tell something else.
+    news: bool,
+    /// What was under way was given up, and may have been done.
+    abandoned: bool,
+    last: Last,
+}
+
+/// Makes what was done survive, then the manifest tell it; what is in that is not kept beside it.
+async fn conclude(
+    ends: &Ends,
+    task: &Task<'_>,
+    applier: &Applier<'_>,
+    next: Writer,
+    end: &End,
+) -> Result<Option<Recorded>> {
+    if task.dry_run {
+        next.discard();
+        return Ok(None);
+    }
+    // A manifest never tells more than what survives a power loss.
+    if let Err(error) = ends.target.flush().await {
+        next.discard();
+        applier.log.unflushed();
+        return Err(error);
+    }
+    let recorded = if end.whole || end.news {
+        let path = task.state.manifest(task.run_id);
+        Some(record(&path, next, &end.last, end.whole)?)
+    } else {
+        next.discard();
+        None
+    };
+    if end.whole || !end.abandoned {
+        applier.log.settled(end.whole)?;
+    }
+    Ok(recorded)
+}
+
+/// Digest and counts of a manifest.
+type Recorded = (String, filestore_common::marker::Counts);
+
+/// Finishes the manifest; when the look ended early, what comes after `last` stays as it was.
+fn record(path: &Path, mut next: Writer, last: &Last, whole: bool) -> Result<Recorded> {
     if !whole {
         let mut lines = Reader::open(path)?;
         while let Some(line) = lines.line()? {

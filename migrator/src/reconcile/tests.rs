@@ -213,7 +213,10 @@ impl World {
             deadline: None,
             max_delete: None,
         };
-        let found = reconcile(&ends, &task).await;
+        let found = tokio::select! {
+            found = reconcile(&ends, &task) => found,
+            () = written.gone() => Err(Error::new(Kind::Other, "reconcile", "both", "is gone")),
+        };
         written.expect(Blow::default(), CancellationToken::new());
         found
     }
@@ -305,6 +308,7 @@ async fn play(steps: Vec<Step>) {
         });
         let blow = Blow {
             killed_after,
+            gone_after: None,
             intruder: intruder.clone(),
         };
         let written = world.side(rules.writes).clone();

@@ -12,7 +12,7 @@ use super::text::{made, reconciled};
 use super::{Ending, Outcome, Stage, moved_on, stage, within};
 use crate::connect::{self, Presence};
 use crate::plan::loss_names;
-use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task, reconcile};
+use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task, carry_over, reconcile};
 use crate::s3::Patience;
 use crate::session::{Session, phase, state_of};
 use crate::source::{Source, Tally};
@@ -94,6 +94,7 @@ fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
         );
     }
     manifest::copy(&state.manifest(&old.run_id), &state.manifest(&run_id))?;
+    carry_over(&state.run_dir(&old.run_id), &state.run_dir(&run_id))?;
     let mut marker = new_marker(&run_id, session.identity.clone());
     marker.follows = Some(old.run_id.clone());
     marker.scope.clone_from(&old.scope);

@@ -6,6 +6,7 @@ use futures::TryStreamExt;
 
 use crate::Result;
 use crate::copy::Ends;
+use crate::guard::is_probe;
 use crate::scope::Scope;
 use crate::source::{Listed, Source};
 
@@ -43,6 +44,9 @@ impl Outside {
                 let (Listed::Object(entry) | Listed::Outside(entry)) = item else {
                     continue;
                 };
+                if is_probe(&entry) {
+                    continue;
+                }
                 empty = false;
                 if !migrated || !scope.keys.takes(entry.key.as_str()) {
                     outside.add(|| format!("{}/{}", bucket.name, entry.key));

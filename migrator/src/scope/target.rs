@@ -9,7 +9,7 @@ use filestore_store::Space;
 use futures::{StreamExt, future, stream};
 
 use super::{Keys, View};
-use crate::guard::is_probe;
+use crate::guard::is_probe_key;
 use crate::naming::Naming;
 use crate::source::{About, Bucket, Entry, Listed, Listing, Object, Source};
 use crate::target::{Expect, Target, Traits};
@@ -78,7 +78,7 @@ impl ScopedTarget {
 
     fn inside(&self, operation: &'static str, bucket: &BucketName, key: &ObjectKey) -> Result<()> {
         let inside = self.view.shows(bucket)
-            && (is_probe(key)
+            && (is_probe_key(key)
                 || self.view.scope.keys.takes(key.as_str())
                     && self.view.range.contains(bucket, key.as_str()));
         if inside {
@@ -160,6 +160,11 @@ impl Target for ScopedTarget {
         self.listed(bucket, true)
     }
 
+    /// Whatever the scope takes: who asks for keys knows which.
+    fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
+        self.inner.list_within(&self.view.target_own(bucket), keys)
+    }
+
     async fn head(&self, bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
         self.inner.head(&self.view.target_own(bucket), key).await
     }
@@ -204,5 +209,92 @@ impl Target for ScopedTarget {
 
     async fn close(&self) {
         self.inner.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scope::{Range, Scope};
+
+    /// A store with limits of its own.
+    #[derive(Debug)]
+    struct Limited;
+
+    #[async_trait]
+    impl Target for Limited {
+        fn traits(&self) -> Traits {
+            Traits {
+                kind: "limited",
+                location: "here".into(),
+                keeps_etag: true,
+                keeps_last_modified: true,
+            }
+        }
+        fn naming(&self) -> Naming {
+            Naming::Overflow
+        }
+        fn metadata_limit(&self) -> Option<String> {
+            Some("little".into())
+        }
+        fn attribute_limit(&self) -> Option<u64> {
+            Some(7)
+        }
+        async fn folds_case(&self) -> Result<bool> {
+            Ok(true)
+        }
+        async fn check(&self) -> Result<()> {
+            Ok(())
+        }
+        async fn buckets(&self) -> Result<Vec<Bucket>> {
+            Ok(Vec::new())
+        }
+        async fn ensure_bucket(&self, _bucket: &Bucket) -> Result<()> {
+            Ok(())
+        }
+        fn list(&self, _bucket: &BucketName) -> Listing {
+            stream::empty().boxed()
+        }
+        async fn head(&self, _bucket: &BucketName, _key: &ObjectKey) -> Result<Option<Entry>> {
+            Ok(None)
+        }
+        async fn put(
+            &self,
+            _bucket: &BucketName,
+            _key: &ObjectKey,
+            _object: Object,
+            _expect: &Expect,
+        ) -> Result<()> {
+            Ok(())
+        }
+        async fn delete(&self, _: &BucketName, _: &ObjectKey, _: &Expect) -> Result<()> {
+            Ok(())
+        }
+        async fn open(&self, _bucket: &BucketName, _key: &ObjectKey) -> Result<Object> {
+            unreachable!("not asked")
+        }
+        async fn flush(&self) -> Result<()> {
+            Ok(())
+        }
+        async fn space(&self) -> Result<Option<Space>> {
+            Ok(None)
+        }
+        fn state_dir(&self) -> Option<PathBuf> {
+            Some("state".into())
+        }
+    }
+
+    /// What the plan asks of a target it hears whatever the scope is.
+    #[tokio::test]
+    async fn the_limits_of_a_target_show_through_a_scope() {
+        let view = Arc::new(View::new(Scope::default(), Range::default()));
+        // Any reason to look at it through a view.
+        let scoped = ScopedTarget::wrap(Arc::new(Limited), &view, false);
+        assert_eq!(scoped.attribute_limit(), Some(7));
+        assert_eq!(scoped.metadata_limit().as_deref(), Some("little"));
+        assert_eq!(scoped.naming(), Naming::Overflow);
+        assert!(scoped.folds_case().await.unwrap());
+        assert_eq!(scoped.state_dir(), Some("state".into()));
+        assert_eq!(scoped.traits().kind, "limited");
     }
 }

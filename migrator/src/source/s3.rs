@@ -3,6 +3,7 @@
 mod listing;
 mod object;
 mod survey;
+mod told;
 
 use std::sync::Arc;
 use std::time::SystemTime;

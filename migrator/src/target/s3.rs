@@ -125,7 +125,12 @@ impl Target for S3Target {
         self.list_within(bucket, Keys::all())
     }
 
+    /// Without metadata: what MinIO tells of it here is a hint and no record.
     fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
+        let keys = Keys {
+            full: false,
+            ..keys
+        };
         reader::list(self.s3.clone(), bucket.clone(), keys)
     }
 

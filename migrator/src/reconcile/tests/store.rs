@@ -12,6 +12,7 @@ use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ETag, ObjectInfo, ObjectKey, ObjectMeta, digest};
 use filestore_store::Space;
 use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::source::{Bucket, Entry, Left, Listed, Listing, Object, Reason, Source, Tally};
@@ -41,8 +42,10 @@ pub(super) fn etag(body: &str) -> ETag {
 /// What happens to a process while it writes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Blow {
-    /// It dies before its next request after so many.
+    /// It is stopped before its next request after so many.
     pub(super) killed_after: Option<u32>,
+    /// It is gone before its next request after so many, without another word.
+    pub(super) gone_after: Option<u32>,
     /// A client that comes in between.
     pub(super) intruder: Option<Intruder>,
 }
@@ -79,12 +82,15 @@ struct Inner {
     listings: u32,
     quirks: Quirks,
     dead: CancellationToken,
+    /// Of these, other bytes are there than was written.
+    torn: BTreeSet<String>,
 }
 
 #[derive(Debug)]
 pub(super) struct Store {
     inner: Mutex<Inner>,
     keeps_times: bool,
+    gone: Notify,
 }
 
 impl Inner {
@@ -98,6 +104,7 @@ impl Inner {
         let now = self.now();
         let modified = modified.unwrap_or(now);
         self.objects.insert(key.into(), (body.into(), modified));
+        self.torn.remove(key);
         modified
     }
 
@@ -139,7 +146,37 @@ impl Store {
         Self {
             inner: Mutex::default(),
             keeps_times,
+            gone: Notify::new(),
         }
+    }
+
+    /// A request of the process. One that is gone makes no more.
+    async fn request(&self) -> Result<()> {
+        let gone = {
+            let mut inner = self.held();
+            inner.request()?;
+            let after = inner.blow.gone_after;
+            after.is_some_and(|after| after < inner.requests)
+        };
+        if gone {
+            self.gone.notify_one();
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    /// Comes back when the process is gone.
+    pub(super) async fn gone(&self) {
+        self.gone.notified().await;
+    }
+
+    /// A power loss takes bytes of an object.
+    pub(super) fn tear(&self, key: &str) {
+        self.held().torn.insert(key.to_owned());
+    }
+
+    pub(super) fn torn(&self) -> BTreeSet<String> {
+        self.held().torn.clone()
     }
 
     pub(super) fn expect(&self, blow: Blow, dead: CancellationToken) {
@@ -259,13 +296,18 @@ impl Store {
                 "no such key",
             ));
         };
+        let bytes = if inner.torn.contains(key.as_str()) {
+            "\0".repeat(body.len())
+        } else {
+            body.clone()
+        };
         Ok(Object {
             info: ObjectInfo {
                 size: body.len() as u64,
                 last_modified: *modified,
                 meta: ObjectMeta::new(etag(body)),
             },
-            body: stream::iter([Ok(Bytes::from(body.clone()))]).boxed(),
+            body: stream::iter([Ok(Bytes::from(bytes))]).boxed(),
         })
     }
 
@@ -309,7 +351,7 @@ impl Source for Store {
 impl Target for Store {
     fn traits(&self) -> Traits {
         Traits {
-            kind: "memory",
+            kind: if self.keeps_times { "volume" } else { "s3" },
             location: "memory".into(),
             keeps_etag: true,
             keeps_last_modified: self.keeps_times,
@@ -328,7 +370,7 @@ impl Target for Store {
         self.list()
     }
     async fn head(&self, _bucket: &BucketName, key: &ObjectKey) -> Result<Option<Entry>> {
-        self.held().request()?;
+        self.request().await?;
         self.refuses(key)?;
         Ok(self.entry(key))
     }
@@ -341,8 +383,8 @@ impl Target for Store {
     ) -> Result<()> {
         let chunks: Vec<Bytes> = object.body.try_collect().await?;
         let body = String::from_utf8_lossy(&chunks.concat()).into_owned();
+        self.request().await?;
         let mut inner = self.held();
-        inner.request()?;
         if !Self::admits(&inner, key, expect) {
             return Err(Error::new(
                 Kind::Conflict,
@@ -356,8 +398,8 @@ impl Target for Store {
         Ok(())
     }
     async fn delete(&self, _bucket: &BucketName, key: &ObjectKey, expect: &Expect) -> Result<()> {
+        self.request().await?;
         let mut inner = self.held();
-        inner.request()?;
         if !Self::admits(&inner, key, expect) {
             return Err(Error::new(
                 Kind::Conflict,
@@ -370,7 +412,7 @@ impl Target for Store {
         Ok(())
     }
     async fn open(&self, _bucket: &BucketName, key: &ObjectKey) -> Result<Object> {
-        self.held().request()?;
+        self.request().await?;
         self.open(key)
     }
     async fn flush(&self) -> Result<()> {

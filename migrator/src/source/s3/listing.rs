@@ -12,6 +12,7 @@ use futures::{StreamExt, stream};
 use percent_encoding::percent_decode_str;
 
 use super::known;
+use super::told::{self, Told};
 use crate::s3::S3;
 use crate::scope::Keys;
 use crate::source::{Entry, Left, Listed, Listing, Reason};
@@ -24,11 +25,15 @@ struct State {
     token: Option<String>,
     ready: VecDeque<Listed>,
     ended: bool,
+    /// Reads metadata from the answers of a server that tells it.
+    told: Option<Told>,
 }
 
 /// The current objects of `bucket` that `keys` takes.
 pub(crate) fn list(s3: Arc<S3>, bucket: BucketName, keys: Keys) -> Listing {
+    let minio = s3.server().is_some_and(|server| server.contains("MinIO"));
     let state = State {
+        told: (keys.full && minio).then(Told::default),
         s3,
         bucket,
         keys,
@@ -59,14 +64,23 @@ impl State {
         let page = self
             .s3
             .call("list", bucket, |client| {
-                client
+                let request = client
                     .list_objects_v2()
                     .bucket(bucket)
                     .encoding_type(EncodingType::Url)
                     .set_prefix(prefix.cloned())
                     .set_start_after(after.cloned())
-                    .set_continuation_token(token.clone())
-                    .send()
+                    .set_continuation_token(token.clone());
+                let told = self.told.clone().filter(Told::is_readable);
+                async move {
+                    match told {
+                        Some(told) => {
+                            let request = request.customize().interceptor(told);
+                            request.mutate_request(told::ask).send().await
+                        }
+                        None => request.send().await,
+                    }
+                }
             })
             .await?;
         let next = next_token(&page, self.token.as_deref())
@@ -112,7 +126,7 @@ impl State {
                 size,
                 etag: object.e_tag.and_then(|etag| known(ETag::new(etag))),
                 last_modified,
-                meta: None,
+                meta: self.told.as_ref().and_then(|told| told.take(&raw)),
                 hidden: false,
             }));
         }

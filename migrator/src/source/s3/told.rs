@@ -1,0 +1,201 @@
+//! What MinIO tells in a listing beyond S3: with `metadata=true` ListObjectsV2 shows headers, user
+//! metadata and tags of every object (MinIO's `ListObjectsV2M`), as far as the credentials may read
+//! them. The SDK does not know these elements, so they are read from the answer beside it.
+//!
+//! `Expires` is missing there, and an element is called as a client called its metadata, which XML does
+//! not always allow. So this only ever says which objects to look at.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_s3::error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::context::AfterDeserializationInterceptorContextRef;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use filestore_common::{ETag, ObjectMeta, Tags};
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+use super::listing::decode;
+
+/// Metadata by key, as the key is written in the answer.
+type Page = HashMap<String, Box<ObjectMeta>>;
+
+#[derive(Debug, Default)]
+struct State {
+    page: Page,
+    /// An answer was no XML.
+    unreadable: bool,
+}
+
+/// Reads it from each answer that it is given to. Clones share what was read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told(Arc<Mutex<State>>);
+
+impl Told {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the answers made sense so far; else the listing is asked for without.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.state().unreadable
+    }
+
+    /// What the last answer told of this key.
+    pub(super) fn take(&self, key: &str) -> Option<Box<ObjectMeta>> {
+        self.state().page.remove(key)
+    }
+}
+
+/// Asks for it.
+pub(super) fn ask(request: &mut HttpRequest) {
+    let uri = format!("{}&metadata=true", request.uri());
+    // What was valid stays so.
+    drop(request.set_uri(uri));
+}
+
+impl Intercept for Told {
+    fn name(&self) -> &'static str {
+        "told"
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let response = context.response();
+        match response.status().as_u16() {
+            200 => {}
+            // It could not write its own answer.
+            500 => {
+                self.state().unreadable = true;
+                return Ok(());
+            }
+            _ => return Ok(()),
+        }
+        let page = response.body().bytes().map(read);
+        let mut state = self.state();
+        if let (Some(Ok(page)), Ok(_)) = (page, context.output_or_error()) {
+            state.page = page;
+        } else {
+            state.page.clear();
+            state.unreadable = true;
+        }
+        Ok(())
+    }
+}
+
+/// Takes a page apart.
+fn read(page: &[u8]) -> Result<Page, quick_xml::Error> {
+    let mut reader = Reader::from_reader(page);
+    let mut objects = Page::new();
+    // Names of the elements around, without the root.
+    let mut path: Vec<String> = Vec::new();
+    let mut text = String::new();
+    let (mut key, mut meta, mut told) = (String::new(), ObjectMeta::new(ETag::new("")), false);
+    loop {
+        match reader.read_event()? {
+            Event::Start(start) => {
+                path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
+                text.clear();
+            }
+            Event::Empty(empty) => {
+                let name = empty.local_name();
+                told |= path.len() == 2 && is_told(name.as_ref());
+            }
+            Event::Text(more) => text.push_str(&more.xml10_content()?),
+            Event::CData(more) => text.push_str(&more.xml10_content()?),
+            Event::GeneralRef(reference) => {
+                let entity = format!("&{};", reference.decode()?);
+                text.push_str(&quick_xml::escape::unescape(&entity)?);
+            }
+            Event::End(_) => {
+                let names: Vec<&str> = path.iter().skip(1).map(String::as_str).collect();
+                match names.as_slice() {
+                    ["Contents"] => {
+                        let meta = std::mem::replace(&mut meta, ObjectMeta::new(ETag::new("")));
+                        let key = std::mem::take(&mut key);
+                        if std::mem::take(&mut told) {
+                            objects.insert(key, Box::new(meta));
+                        }
+                    }
+                    ["Contents", "Key"] => key = std::mem::take(&mut text),
+                    ["Contents", "UserTags"] => meta.tags = tags(&text),
+                    ["Contents", "UserMetadata", name] => field(&mut meta, name, &text),
+                    _ => {}
+                }
+                told |= names.len() == 2 && is_told(names[1].as_bytes());
+                text.clear();
+                path.pop();
+            }
+            Event::Eof => return Ok(objects),
+            _ => {}
+        }
+    }
+}
+
+/// Whether an element is one of those that a plain listing does not have.
+fn is_told(element: &[u8]) -> bool {
+    matches!(element, b"UserTags" | b"UserMetadata" | b"Internal")
+}
+
+fn tags(query: &str) -> Tags {
+    query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .filter_map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decode(key)?, decode(value)?))
+        })
+        .collect()
+}
+
+fn field(meta: &mut ObjectMeta, name: &str, value: &str) {
+    let name = name.to_ascii_lowercase();
+    let headers = &mut meta.headers;
+    let header = match name.as_str() {
+        "content-type" => &mut headers.content_type,
+        "content-encoding" => &mut headers.content_encoding,
+        "content-language" => &mut headers.content_language,
+        "content-disposition" => &mut headers.content_disposition,
+        "cache-control" => &mut headers.cache_control,
+        "x-amz-website-redirect-location" => &mut headers.website_redirect_location,
+        _ => {
+            if let Some(name) = name.strip_prefix("x-amz-meta-") {
+                meta.user.insert(name.to_owned(), value.to_owned());
+            }
+            return;
+        }
+    };
+    *header = Some(value.to_owned());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_and_tags_are_read_beside_the_keys() {
+        let page = br#"<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>b</Name>
+<Contents><Key>a%2Bb</Key><Size>3</Size><UserMetadata><content-type>text/plain</content-type>
+<X-Amz-Meta-Who>Ada &amp; Bob</X-Amz-Meta-Who></UserMetadata>
+<UserTags>team=a+b&amp;x=%26</UserTags><Internal><K>1</K><M>0</M></Internal></Contents>
+<Contents><Key>plain</Key><Size>1</Size></Contents>
+<Contents><Key>bare</Key><Internal><K>1</K><M>0</M></Internal></Contents>
+</ListBucketResult>"#;
+        let mut read = read(page).unwrap();
+        let meta = read.remove("a%2Bb").unwrap();
+        assert_eq!(meta.headers.content_type.as_deref(), Some("text/plain"));
+        assert_eq!(meta.user.get("who").map(String::as_str), Some("Ada & Bob"));
+        let tags = [("team", "a b"), ("x", "&")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(meta.tags, tags);
+        let bare = read.remove("bare").unwrap();
+        assert!(bare.tags.is_empty() && bare.user.is_empty());
+        // Not told is not the same as none.
+        assert!(read.is_empty(), "{read:?}");
+    }
+}
