@@ -1,5 +1,6 @@
 """`filestore migrate` between real servers that are away, unknown, behind proxies, or not to be trusted."""
 
+import json
 import re
 import socket
 import subprocess
@@ -69,6 +70,32 @@ def test_a_source_that_stays_away_ends_the_run_and_a_rerun_goes_on(fleet):
     minio.start()
     migrate("copy", minio, volume)
     assert len(on_volume(volume, "abc")) == 200
+
+
+PROBE = ".filestore-probe-7f2c1d0e-8a4b-4c3d-9e5f-001122334455"
+
+
+def test_probes_of_killed_programs_count_nowhere_and_go(fleet):
+    """A program that dies between writing its probe and removing it leaves an object of known content."""
+    source, target = (fleet.minio(fleet.directory(name)) for name in ("one", "two"))
+    fill(source, "abc", 3)
+    client = boto(target)
+    client.create_bucket(Bucket="abc")
+    uuid = PROBE.removeprefix(".filestore-probe-")
+    notes = PROBE.replace("7f2c", "0000")
+    for server in (source, target):
+        boto(server).put_object(Bucket="abc", Key=PROBE, Body=uuid.encode())
+    state = ["--state-dir", str(fleet.directory("state"))]
+    found = json.loads(migrate("plan", source, target, *state, "--json").stdout)
+    assert (found["objects"], found["create"], found["delete"]) == (3, 3, 0)
+    migrate("run", source, target, *state)
+    assert keys(client, "abc") == ["k0000", "k0001", "k0002"]
+    assert PROBE in keys(boto(source), "abc"), "the source is only read"
+    assert "verified 3 objects" in migrate("final", source, fleet.directory("volume")).stdout
+    # What somebody else called so is an object like any other.
+    boto(source).put_object(Bucket="abc", Key=notes, Body=b"notes of the very same length, 36 B.")
+    migrate("run", source, target, *state)
+    assert notes in keys(client, "abc")
 
 
 class Resolver:

@@ -9,6 +9,7 @@ mod resolve;
 mod send;
 mod signal;
 mod upload;
+mod watch;
 mod wire;
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -126,7 +127,7 @@ impl S3 {
             client: RwLock::new(client),
             seen,
             skew_told: AtomicI64::new(0),
-            gate: Gate::new(patience.pace.parallel, patience.pace.rate),
+            gate: Gate::new(patience.pace.parallel, patience.pace.rate, patience.wait),
             patience,
         })
     }

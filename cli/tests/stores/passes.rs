@@ -41,6 +41,38 @@ fn read(migration: &Migration) -> BTreeSet<String> {
         .collect()
 }
 
+/// The first signal ends in order, which may take a while when a store is silent; the second one is
+/// obeyed at once: nothing is written down any more.
+#[test]
+fn the_second_signal_ends_everything() {
+    let mut world = World::new();
+    world.bucket("abc").synthetic = Some(Synthetic::new(3));
+    world.trouble(Trouble::new(Act::Hang).on(Op::ListBuckets));
+    let migration = Migration::from(world);
+    let summary = migration.volume().with_file_name("summary.json");
+    let path = summary.to_str().unwrap();
+    let mut command = migration.command("copy", &["--summary-file", path]);
+    let mut running = command.spawn().unwrap();
+    while migration.stub.count(Op::ListBuckets) == 0 {
+        std::thread::yield_now();
+    }
+    let process = Pid::from_child(&running);
+    // Signals of one kind that were not taken yet are one.
+    let status = loop {
+        // Until it was waited for, its number is nobody else's.
+        kill_process(process, Signal::INT).unwrap();
+        if let Some(status) = running.try_wait().unwrap() {
+            break status;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(std::fs::read_to_string(&summary).unwrap(), "");
+    migration.stub.change(|world| world.troubles.clear());
+    migration.run("copy", &[]).ends_with(0);
+    assert_eq!(held(&migration).len(), 3);
+}
+
 /// rclone/rclone#2199, #2889: a request for each object makes a pass without changes slow.
 #[test]
 fn a_pass_without_changes_costs_only_listings() {

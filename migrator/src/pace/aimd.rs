@@ -120,6 +120,17 @@ impl Aimd {
         }
     }
 
+    /// Nobody waits beyond `last` before another look, whatever the store wishes.
+    pub(crate) fn look_again_by(&mut self, last: Duration) {
+        self.ready_at = self.ready_at.min(last);
+    }
+
+    /// The process that wished to be left alone is gone: the one that comes next did not wish for it.
+    pub(crate) fn gone(&mut self, now: Duration) {
+        self.unreachable = self.unreachable.max(1);
+        self.ready_at = now + LOOKS.0;
+    }
+
     fn decrease(&mut self, now: Duration, limit: f64) {
         self.limit = limit.max(1.0);
         self.decreased_at = Some(now);

@@ -14,6 +14,8 @@ pub(crate) struct Gate {
     state: Mutex<State>,
     changed: Notify,
     begin: Instant,
+    /// How long a store that answers nobody is waited for.
+    patience: Duration,
 }
 
 #[derive(Debug)]
@@ -27,6 +29,8 @@ struct State {
     unanswered: u32,
     /// Nobody waits for the store any longer.
     closed: bool,
+    /// Somebody looks whether the store is still there.
+    watched: bool,
 }
 
 /// A request under way; the next one may come when it is dropped. Held for as long as a body is
@@ -87,8 +91,9 @@ impl State {
 }
 
 impl Gate {
-    /// At most `ceiling` requests at once, at most `rate` a second.
-    pub(crate) fn new(ceiling: usize, rate: Option<u32>) -> Arc<Self> {
+    /// At most `ceiling` requests at once, at most `rate` a second; a store that answers nobody is
+    /// looked at again when `patience` is over at the latest.
+    pub(crate) fn new(ceiling: usize, rate: Option<u32>, patience: Duration) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 aimd: Aimd::new(ceiling),
@@ -97,9 +102,11 @@ impl Gate {
                 down_since: None,
                 unanswered: 0,
                 closed: false,
+                watched: false,
             }),
             changed: Notify::new(),
             begin: Instant::now(),
+            patience,
         })
     }
 
@@ -163,6 +170,9 @@ impl Gate {
         }
         let in_flight = state.in_flight;
         state.aimd.observe(begun, now, in_flight, signal);
+        if let Some(since) = state.down_since {
+            state.aimd.look_again_by((since + self.patience).max(now));
+        }
         drop(state);
         self.changed.notify_waiters();
     }
@@ -184,6 +194,28 @@ impl Gate {
         ready.saturating_sub(self.now())
     }
 
+    /// Whether the store wants to be left alone for `least` or longer, and nobody looks yet whether it
+    /// is still there: the caller does from here on, until [`Gate::unwatch`].
+    pub(crate) fn watch(&self, least: Duration) -> bool {
+        let now = self.now();
+        let mut state = self.state();
+        let watch = !state.watched && state.aimd.ready_at().saturating_sub(now) >= least;
+        state.watched |= watch;
+        watch
+    }
+
+    /// Nobody looks any more; `gone` when there is no process that takes connections.
+    pub(crate) fn unwatch(&self, gone: bool) {
+        let now = self.now();
+        let mut state = self.state();
+        state.watched = false;
+        if gone {
+            state.aimd.gone(now);
+        }
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
     /// For how long the store has answered nobody.
     pub(crate) fn down_for(&self) -> Option<Duration> {
         let now = self.now();
@@ -198,9 +230,39 @@ mod tests {
 
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_mins(15);
+
+    /// A store that restarts says "Retry-After: 60", whoever waits for it said "2 s".
+    #[test]
+    fn no_wish_is_longer_than_the_patience() {
+        let minute = Some(Duration::from_mins(1));
+        for (patience, longest) in [(2, 2), (900, 60)] {
+            let gate = Gate::new(4, None, Duration::from_secs(patience));
+            gate.observe(Duration::ZERO, Signal::Overloaded(minute));
+            let ready = gate.ready_in();
+            let longest = Duration::from_secs(longest);
+            assert!(ready <= longest && ready > longest / 2, "{ready:?}");
+        }
+    }
+
+    #[test]
+    fn a_wish_ends_with_the_process_that_had_it() {
+        let gate = Gate::new(4, None, PATIENCE);
+        let least = Duration::from_secs(2);
+        assert!(!gate.watch(least), "nobody wished for anything");
+        gate.observe(gate.now(), Signal::Overloaded(Some(Duration::from_mins(1))));
+        assert!(gate.watch(least));
+        assert!(!gate.watch(least), "one looks for all");
+        gate.unwatch(false);
+        assert!(gate.ready_in() > least);
+        assert!(gate.watch(least));
+        gate.unwatch(true);
+        assert!(gate.ready_in() < least);
+    }
+
     #[tokio::test]
     async fn as_many_as_the_limit_are_let_in() {
-        let gate = Gate::new(2, None);
+        let gate = Gate::new(2, None, PATIENCE);
         let first = gate.enter().now_or_never().flatten().unwrap();
         let _second = gate.enter().now_or_never().flatten().unwrap();
         assert!(gate.enter().now_or_never().is_none());
@@ -214,7 +276,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lower_limit_holds_for_the_next_ones() {
-        let gate = Gate::new(4, None);
+        let gate = Gate::new(4, None, PATIENCE);
         let permits: Vec<_> = (0..4)
             .map(|_| gate.enter().now_or_never().flatten().unwrap())
             .collect();
@@ -229,7 +291,7 @@ mod tests {
 
     #[tokio::test]
     async fn giving_up_the_wait_takes_no_place() {
-        let gate = Gate::new(1, None);
+        let gate = Gate::new(1, None, PATIENCE);
         let permit = gate.enter().now_or_never().flatten().unwrap();
         let mut waiting = Box::pin(gate.enter());
         assert!((&mut waiting).now_or_never().is_none());
@@ -240,7 +302,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_wait_for_a_store_that_is_given_up_go_home() {
-        let gate = Gate::new(1, None);
+        let gate = Gate::new(1, None, PATIENCE);
         let permit = gate.enter().await.unwrap();
         gate.observe(gate.now(), Signal::Unreachable);
         let mut waiting = Box::pin(gate.enter());
@@ -252,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_store_is_down_from_the_first_failure_until_any_answer() {
-        let gate = Gate::new(4, None);
+        let gate = Gate::new(4, None, PATIENCE);
         assert_eq!(gate.down_for(), None);
         gate.observe(Duration::ZERO, Signal::Unreachable);
         gate.observe(gate.now(), Signal::Overloaded(None));

@@ -63,7 +63,11 @@ pub(crate) fn next(error: &Error, tried: Tried) -> Next {
     if tried.attempts >= most {
         return Next::GiveUp;
     }
-    Next::Again(pause(&error.object, tried.attempts))
+    let pause = pause(&error.object, tried.attempts);
+    let left = tried
+        .patience
+        .saturating_sub(tried.down_for.unwrap_or(tried.waited));
+    Next::Again(pause.min(left.max(PAUSES.0 / 2)))
 }
 
 /// Whether a failure is the store's own word on this request. Not so 429 and 503, by which it says
@@ -147,6 +151,24 @@ mod tests {
             ..tried(1)
         };
         assert_eq!(next(&failure(None), others_tried), Next::StoreIsDown);
+    }
+
+    #[test]
+    fn the_last_attempt_comes_when_the_patience_is_over() {
+        let tried = |waited, down_for: Option<u64>| Tried {
+            patience: Duration::from_secs(2),
+            ..tried(12, waited, down_for)
+        };
+        let pause = |tried| match next(&failure(Some(503)), tried) {
+            Next::Again(pause) => pause,
+            other => panic!("{other:?}"),
+        };
+        assert!(pause(tried(1, Some(1))) <= Duration::from_secs(1));
+        assert!(pause(tried(1, None)) <= Duration::from_secs(1));
+        assert_eq!(
+            next(&failure(Some(503)), tried(2, Some(2))),
+            Next::StoreIsDown
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use aws_sdk_s3::error::SdkError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
-use super::{S3, error, signal};
+use super::{S3, error, signal, watch};
 use crate::pace::Permit;
 use crate::pace::aimd::Signal;
 use crate::pace::retry::{self, Next, Tried};
@@ -109,12 +109,12 @@ impl S3 {
         let begun = self.gate.now();
         let failure = match send(self.client()).await {
             Ok(answer) => {
-                self.gate.observe(begun, Signal::Answered(None));
+                self.observe(begun, Signal::Answered(None));
                 return Ok(answer);
             }
             Err(failure) => failure,
         };
-        self.gate.observe(begun, signal::of(&failure));
+        self.observe(begun, signal::of(&failure));
         let learned = self.learn(&failure)?;
         let mut error = self.explain(operation, object, failure);
         if learned {
@@ -232,8 +232,15 @@ impl S3 {
             }
             Err(failure) => signal::of(failure),
         };
-        self.gate.observe(begun, signal);
+        self.observe(begun, signal);
         result
+    }
+
+    fn observe(&self, begun: Duration, signal: Signal) {
+        self.gate.observe(begun, signal);
+        if matches!(signal, Signal::Overloaded(Some(_))) {
+            watch::watch(&self.gate, &self.host, self.port);
+        }
     }
 
     /// Learns the region or the time that the server goes by from its complaint; whether it did.

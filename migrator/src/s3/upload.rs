@@ -51,6 +51,23 @@ impl S3 {
         Fut: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {
+        self.upload_within(STALL, operation, object, body, send)
+            .await
+    }
+
+    async fn upload_within<T, E, F, Fut>(
+        &self,
+        longest: Duration,
+        operation: &'static str,
+        object: &str,
+        body: Body,
+        send: F,
+    ) -> Result<T>
+    where
+        F: FnOnce(Client, ByteStream) -> Fut,
+        Fut: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+        E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    {
         let turn = Turn::default();
         let watched = Watched {
             body,
@@ -60,8 +77,8 @@ impl S3 {
         let stream = ByteStream::new(SdkBody::from_body_1_x(StreamBody::new(frames)));
         tokio::select! {
             answer = self.attempt(operation, object, |client| send(client, stream)) => answer,
-            () = turn.stalled() => {
-                let problem = format!("the server took no byte for {} s", STALL.as_secs());
+            () = turn.stalled(longest) => {
+                let problem = format!("the server took no byte for {} s", longest.as_secs());
                 Err(Error::new(Kind::Down, operation, object, problem))
             }
         }
@@ -78,11 +95,11 @@ impl Turn {
     }
 
     /// Comes to an end when the server has had its turn for too long.
-    async fn stalled(&self) {
+    async fn stalled(&self, longest: Duration) {
         loop {
             let since = *self.since();
             let had = since.map_or(Duration::ZERO, |since| since.elapsed());
-            match STALL.checked_sub(had) {
+            match longest.checked_sub(had) {
                 None | Some(Duration::ZERO) => return,
                 Some(left) => tokio::time::sleep(left).await,
             }
@@ -108,9 +125,53 @@ impl Stream for Watched {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_s3::operation::put_object::PutObjectError;
     use futures::{FutureExt, stream};
 
     use super::*;
+    use crate::progress::Silent;
+    use crate::s3::{Pace, Patience};
+    use crate::{Credentials, Endpoint};
+
+    /// It takes everything and never answers.
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_an_upload_is_given_up() {
+        let endpoint = Endpoint {
+            location: "http://127.0.0.1:1".parse().unwrap(),
+            credentials: Some(Credentials {
+                access_key: "a".into(),
+                secret_key: "s".into(),
+            }),
+            ca_file: None,
+            insecure: false,
+            addressing: crate::Addressing::Path,
+            region: None,
+        };
+        let patience = Patience {
+            wait: Duration::ZERO,
+            cancel: tokio_util::sync::CancellationToken::new(),
+            progress: Arc::new(Silent),
+            pace: Pace {
+                parallel: 1,
+                rate: None,
+            },
+        };
+        let s3 = S3::new(&endpoint, patience).unwrap();
+        let body = stream::iter([Ok(Bytes::from_static(b"all of it"))]).boxed();
+        let took_all = |_: Client, mut sent: ByteStream| async move {
+            while sent.next().await.is_some() {}
+            std::future::pending::<Result<(), SdkError<PutObjectError, HttpResponse>>>().await
+        };
+        let longest = Duration::from_millis(1);
+
+        let answer = s3
+            .upload_within(longest, "put", "b/k", body, took_all)
+            .await;
+
+        let error = answer.unwrap_err();
+        assert_eq!((error.kind, &*error.object), (Kind::Down, "b/k"));
+        assert!(error.message.contains("took no byte for"), "{error}");
+    }
 
     #[test]
     fn it_is_the_servers_turn_only_while_it_has_bytes_to_take() {

@@ -53,15 +53,16 @@ pub(crate) async fn open(
     };
     Ok(Object {
         info,
-        body: body(answer.body, name, permit),
+        body: body(answer.body, name, permit, BODY_TIMEOUT),
     })
 }
 
-/// The body; the request is under way until it ends or is dropped.
-fn body(bytes: ByteStream, name: String, permit: Permit) -> Body {
+/// The body, with at most `longest` between two pieces; the request is under way until it ends or
+/// is dropped.
+fn body(bytes: ByteStream, name: String, permit: Permit, longest: Duration) -> Body {
     let state = (bytes, name, permit);
-    stream::try_unfold(state, |(mut bytes, name, permit)| async move {
-        let problem = match tokio::time::timeout(BODY_TIMEOUT, bytes.next()).await {
+    stream::try_unfold(state, move |(mut bytes, name, permit)| async move {
+        let problem = match tokio::time::timeout(longest, bytes.next()).await {
             Ok(None) => return Ok(None),
             Ok(Some(Ok(chunk))) => return Ok(Some((chunk, (bytes, name, permit)))),
             Ok(Some(Err(error))) => {
@@ -71,7 +72,7 @@ fn body(bytes: ByteStream, name: String, permit: Permit) -> Body {
                 }
                 cause.to_string()
             }
-            Err(_) => format!("no byte came for {} s", BODY_TIMEOUT.as_secs()),
+            Err(_) => format!("no byte came for {} s", longest.as_secs()),
         };
         permit.broke();
         Err(Error::new(Kind::Down, "read", name, problem))
@@ -319,5 +320,34 @@ async fn sizes_by_head(
             Ok(sizes)
         }
         None => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_s3::primitives::SdkBody;
+    use bytes::Bytes;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+
+    use super::*;
+    use crate::pace::Gate;
+
+    /// A server that sends the head of an answer, a piece of its body, and no more.
+    #[tokio::test]
+    async fn a_body_that_stalls_is_an_error_and_the_gate_hears_of_it() {
+        let first = Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"first")));
+        let frames = stream::iter([first]).chain(stream::pending());
+        let bytes = ByteStream::new(SdkBody::from_body_1_x(StreamBody::new(frames)));
+        let gate = Gate::new(1, None, Duration::ZERO);
+        let permit = gate.enter().await.unwrap();
+
+        let mut body = body(bytes, "b/k".into(), permit, Duration::from_millis(1));
+
+        assert_eq!(body.next().await.unwrap().unwrap(), "first");
+        let error = body.next().await.unwrap().unwrap_err();
+        assert_eq!((error.kind, &*error.object), (Kind::Down, "b/k"));
+        assert!(error.message.contains("no byte came for"), "{error}");
+        assert_eq!(gate.unanswered(), 1);
     }
 }
