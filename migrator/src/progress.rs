@@ -56,6 +56,12 @@ pub enum Event<'a> {
         /// Bytes that the step will move.
         bytes: Option<u64>,
     },
+    /// How many objects the step will compare, as the last pass over them found; no more than a
+    /// guess.
+    Expected {
+        /// Objects.
+        objects: u64,
+    },
     /// One more object was compared.
     Listed {
         /// Its size in bytes.

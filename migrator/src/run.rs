@@ -139,6 +139,7 @@ pub async fn copy_from(
         session.precheck().await?;
         session.begin(Pass::Copy).await?;
         phase(&*progress, Phase::Copy, None, None);
+        session.expect()?;
         let report = session.pass(Pass::Copy).await?;
         Ok(Outcome {
             exit: report.exit(options.accepts(&report.tally)),

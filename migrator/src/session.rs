@@ -466,6 +466,17 @@ impl<'a> Session<'a> {
         })
     }
 
+    /// How many objects a pass that no plan precedes will compare, where an earlier one counted them.
+    pub(crate) fn expect(&self) -> Result<()> {
+        let run_id = worker::checkpoint_id(&self.run_id(), self.options.shard);
+        let known = self.state.as_ref().map(|state| state.checkpoint(&run_id));
+        let objects = known.transpose()?.map_or(0, |known| known.objects);
+        if objects > 0 {
+            self.ends.progress.event(&Event::Expected { objects });
+        }
+        Ok(())
+    }
+
     /// One pass.
     pub(crate) async fn pass(&self, pass: Pass) -> Result<Report> {
         self.equal.set(None);
@@ -509,6 +520,7 @@ impl<'a> Session<'a> {
         let mut total: Option<Report> = None;
         for round in 1.. {
             phase(&*self.ends.progress, Phase::Final, None, None);
+            self.expect()?;
             let mut report = self.pass(Pass::Final).await?;
             if let Some(earlier) = total.take() {
                 report.add(&earlier);

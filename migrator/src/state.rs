@@ -103,6 +103,8 @@ pub struct Checkpoint {
     pub copied: u64,
     /// Bytes that the pass copied so far.
     pub bytes: u64,
+    /// Objects that the last complete pass compared; 0 = there was none.
+    pub objects: u64,
 }
 
 /// The directory that holds it all.

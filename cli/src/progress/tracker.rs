@@ -43,6 +43,8 @@ pub(crate) struct Tracker {
     phase: Phase,
     phase_began: Instant,
     total: Amount,
+    /// The total is of objects to compare, not to copy.
+    compares: bool,
     /// Compared in this phase.
     listed: Amount,
     /// Copied (or, in a comparison, read) in this phase.
@@ -97,6 +99,7 @@ impl Tracker {
             phase: Phase::Connect,
             phase_began: now,
             total: Amount::default(),
+            compares: false,
             listed: Amount::default(),
             moved: Amount::default(),
             failed: 0,
@@ -126,11 +129,16 @@ impl Tracker {
                     objects: objects.unwrap_or(0),
                     bytes: bytes.unwrap_or(0),
                 };
+                self.compares = false;
                 self.listed = Amount::default();
                 self.moved = Amount::default();
                 self.failed = 0;
                 self.samples.clear();
                 self.waiting = None;
+            }
+            Event::Expected { objects } => {
+                self.total.objects = *objects;
+                self.compares = true;
             }
             Event::Listed { bytes } => {
                 self.listed.objects += 1;
@@ -187,7 +195,7 @@ impl Tracker {
     /// The phase counts copies where it was told how many; comparisons count what they listed.
     fn done(&self) -> Amount {
         match self.phase {
-            Phase::Copy if self.total.objects > 0 => Amount {
+            Phase::Copy if self.total.objects > 0 && !self.compares => Amount {
                 objects: self.moved.objects + self.failed,
                 bytes: self.moved.bytes,
             },
@@ -393,6 +401,30 @@ mod tests {
         tracker.apply(&Event::Listed { bytes: 5 }, now);
         let seen = tracker.snapshot(now);
         assert_eq!((seen.done.objects, seen.permille()), (1, Some(500)));
+    }
+
+    /// A pass that no plan precedes is counted against the pass before it.
+    #[test]
+    fn an_expected_number_is_of_objects_to_compare() {
+        let now = Instant::now();
+        let mut tracker = Tracker::new(now);
+        tracker.apply(&phase(Phase::Copy, None, None), now);
+        tracker.apply(&Event::Expected { objects: 4 }, now);
+        tracker.apply(&Event::Listed { bytes: 5 }, now);
+        let copied = Event::Copied {
+            object: "b/k",
+            bytes: 5,
+        };
+        tracker.apply(&copied, now);
+        tracker.apply(&Event::Listed { bytes: 5 }, now);
+        let seen = tracker.snapshot(now + Duration::from_secs(10));
+        assert_eq!((seen.done.objects, seen.permille()), (2, Some(500)));
+        assert_eq!(seen.eta, Some(Duration::from_secs(10)));
+        // The next step knows nothing of it.
+        tracker.apply(&phase(Phase::Copy, Some(1), Some(5)), now);
+        tracker.apply(&Event::Listed { bytes: 5 }, now);
+        let seen = tracker.snapshot(now);
+        assert_eq!((seen.done.objects, seen.total.objects), (0, 1));
     }
 
     #[test]

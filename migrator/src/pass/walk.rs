@@ -117,6 +117,7 @@ impl<'a> Walk<'a> {
         }
         self.drain().await?;
         self.deletes(limits).await?;
+        self.recorder.checkpoint.objects = self.report.objects;
         let must = self.pass == Pass::Final;
         self.flusher
             .finish(must, &self.ends.target, self.recorder)
