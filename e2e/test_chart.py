@@ -14,6 +14,7 @@ import requests
 import yaml
 
 from harness.helm import CHART, CHARTS, by_kind, helm, needs_helm, refusal, render
+from harness.servers import binary
 
 GOLDEN = CHARTS.parent / "operator/tests/golden"
 KEYS = {"credentials": {"secretRef": {"name": "root-keys"}}}
@@ -148,6 +149,32 @@ def test_as_a_subchart(parent):
     only = render(parent, "ryax", **values | {"archive": {"enabled": False}})
     assert {one["metadata"]["name"] for one in only} == {"ryax-filestore"}
     assert "additional properties 'enigne' not allowed" in refusal(parent, filestore={**KEYS, "enigne": "x"}, archive={"enabled": False})
+
+
+def pulled(*arguments: str, stdin: str = "") -> list[str]:
+    done = subprocess.run([binary(), "images", *arguments], input=stdin, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@needs_helm
+def test_filestore_images_lists_what_is_rendered(tmp_path, parent):
+    """Of values, of the chart rendered with them, of a chart around it, of the operator's chart."""
+    values = KEYS | {"image": "reg.example/f:1", "engine": "versitygw", "versitygw": {"image": "docker.io/versity/versitygw:v1.8.0"}, "global": {"imageRegistry": "mirror.example:5000/x"}}
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    rendered = render(**values)
+    assert pulled(str(file)) == sorted(images(rendered)) == ["mirror.example:5000/x/f:1", "mirror.example:5000/x/versity/versitygw:v1.8.0"]
+    assert pulled("-", stdin=yaml.safe_dump_all(rendered)) == sorted(images(rendered))
+    around = helm("template", "ryax", str(parent), "--values", "-", stdin=json.dumps({"filestore": KEYS | {"image": "a/b:2"}, "archive": {"enabled": False}})).stdout
+    assert pulled("-", stdin=around) == ["a/b:2"]
+    operator = helm("template", "op", str(CHARTS / "filestore-operator"), "--set", "image=a/op:3,defaultImage=a/f:4").stdout
+    assert pulled("-", stdin=operator) == ["a/f:4", "a/op:3"]
+    # Of nothing: what the chart pulls by itself.
+    assert pulled() == sorted(images(render(**KEYS)))
+    (tmp_path / "other.yaml").write_text("filestore: {image: a/b:2}")
+    done = subprocess.run([binary(), "images", str(tmp_path / "other.yaml")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "render it: helm template" in done.stderr
 
 
 @needs_helm
