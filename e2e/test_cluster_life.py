@@ -1,6 +1,7 @@
 """What happens to a store on a real cluster: its pod is killed, its node loses power, it has neighbours; the operator as it is installed."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -101,3 +102,23 @@ def test_the_operator_as_it_is_installed(namespace, tmp_path):
     namespace("rollout", "status", "deployment/filestore-operator", "--timeout=60s")
     namespace("patch", "filestore", "files", "--type=merge", "-p", '{"spec":{"suspend":true}}')
     namespace.wait("Ready=False/Suspended")
+
+
+@pytest.mark.skipif(not shutil.which("helm"), reason="needs helm")
+def test_the_operator_as_its_chart_installs_it(namespace):
+    """Filestores that name no image get that of the operator; a release that goes takes no store with it."""
+    def helm(*arguments: str):
+        done = subprocess.run(["helm", "--namespace", namespace.name, *arguments], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    # The definition is there already: tests share it.
+    helm("install", "operator", str(REPO / "charts/filestore-operator"), "--set", f"image={IMAGE},crd.install=false", "--wait", "--timeout", "60s")
+    namespace.apply(secret(), filestore(buckets=[{"name": "uploads"}]))
+    namespace.wait("Ready=True/Serving")
+    objects = fill(client(namespace))
+    pod = namespace.pods("filestore.ryax.tech/name=files")[0]["metadata"]["uid"]
+    helm("upgrade", "operator", str(REPO / "charts/filestore-operator"), "--reuse-values", "--set", "resources.limits.memory=192Mi", "--wait", "--timeout", "60s")
+    namespace.wait("Ready=True/Serving")
+    helm("uninstall", "operator", "--wait", "--timeout", "60s")
+    assert snapshot(client(namespace)) == objects
+    assert [one["metadata"]["uid"] for one in namespace.pods("filestore.ryax.tech/name=files")] == [pod], "the store's pod was not touched"
