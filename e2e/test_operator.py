@@ -101,6 +101,13 @@ REFUSED = {
     "path of an endpoint": ({"migration": {"source": {"endpoint": "http://m:9000", "path": "x"}}}, "path belongs to existingClaim"),
     "keys of a claim": ({"migration": {"source": {"existingClaim": "x", "credentials": {"secretRef": {"name": "s"}}}}}, "credentials belong to endpoint"),
     "not a URL": ({"migration": {"source": {"endpoint": "minio:9000"}}}, "should match"),
+    "a name that no Service may have": ({"service": {"compatibility": [{"name": "Old_Name"}]}}, "should match"),
+    "too many names": ({"service": {"compatibility": [{"name": f"n{number}"} for number in range(5)]}}, "must have at most 4 items"),
+    "a warning above the critical alert": ({"monitoring": {"prometheusRule": {"enabled": True, "capacityWarnPercent": 95}}}, "should be less than or equal to 94"),
+    "an interval without unit": ({"monitoring": {"serviceMonitor": {"enabled": True, "interval": "30"}}}, "should match"),
+    "a typo in Kubernetes' own fields": ({"placement": {"affinity": {"nodeAfinity": {}}}}, 'unknown field "spec.placement.affinity.nodeAfinity"'),
+    "a typo in a peer": ({"networkPolicy": {"allowFrom": [{"podSelecter": {}}]}}, 'unknown field "spec.networkPolicy.allowFrom[0].podSelecter"'),
+    "a site without name": ({"site": {"endpoint": "https://files.example"}}, "spec.site.name: Required value"),
     "no credentials": ({"credentials": None}, "spec.credentials: Required value"),
 }
 
