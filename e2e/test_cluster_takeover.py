@@ -99,3 +99,29 @@ def test_while_the_source_is_away_nothing_starts_empty(namespace, operator, lega
     namespace.wait("Ready=True/Serving")
     legacy.scale(0)
     assert_same(snapshot(legacy.client()), objects)
+
+
+@pytest.mark.parametrize("way", ["online", "offline"])
+def test_a_take_over_whose_pod_is_killed_goes_on(namespace, operator, legacy, way):
+    """As soon as it copies; the new pod may meet the old one on the volume, which the kubelet has not stopped yet."""
+    objects = snapshot(legacy.client())
+    if way == "offline":
+        objects["ryax-filestore"]["shadow/p/child"] = describe(legacy.client(), "ryax-filestore", "shadow/p/child")
+        legacy.scale(0)
+    namespace.apply(takes_over(**({"endpoint": f"http://{NAME}:9000"} if way == "online" else {"existingClaim": NAME})))
+
+    def begun() -> list[tuple[str, bool]]:
+        """Pods whose copy has begun, and whether it is still at work."""
+        pods = namespace.pods("filestore.ryax.tech/name=files")
+        states = [(pod["metadata"]["name"], one["state"]) for pod in pods for one in pod["status"].get("initContainerStatuses", []) if one["name"] == "migrate"]
+        return [(name, "running" in state) for name, state in states if "waiting" not in state]
+
+    for _ in range(2):
+        name, at_work = namespace.until("a copy begins", begun, 60)[0]
+        if at_work:  # else it was faster than we are
+            namespace("delete", "pod", name, "--grace-period=0", "--force")
+    namespace.wait("Migrated=True/Completed", seconds=180)
+    namespace.wait("Ready=True/Serving")
+    if way == "online":
+        legacy.scale(0)
+    assert_same(snapshot(legacy.client()), objects)
