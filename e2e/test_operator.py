@@ -97,9 +97,14 @@ REFUSED = {
     "bucket with capitals": ({"buckets": [{"name": "Uploads"}]}, "should match"),
     "mode online without endpoint": ({"migration": {"mode": "online"}}, "mode online needs source.endpoint"),
     "mode offline without claim": ({"migration": {"mode": "offline", "source": {"endpoint": "http://m:9000"}}}, "mode offline needs source.existingClaim"),
-    "two sources": ({"migration": {"source": {"endpoint": "http://m:9000", "existingClaim": "x"}}}, "exactly one of endpoint or existingClaim"),
+    "two sources": ({"migration": {"source": {"endpoint": "http://m:9000", "existingClaim": "x"}}}, "at most one of endpoint, existingClaim, service and workload"),
     "path of an endpoint": ({"migration": {"source": {"endpoint": "http://m:9000", "path": "x"}}}, "path belongs to existingClaim"),
-    "keys of a claim": ({"migration": {"source": {"existingClaim": "x", "credentials": {"secretRef": {"name": "s"}}}}}, "credentials belong to endpoint"),
+    "keys of a claim": ({"migration": {"source": {"existingClaim": "x", "credentials": {"secretRef": {"name": "s"}}}}}, "a drive needs no credentials"),
+    "two names of one source": ({"migration": {"source": {"service": "a", "workload": {"kind": "Deployment", "name": "b"}}}}, "at most one of endpoint, existingClaim, service and workload"),
+    "workload of another kind": ({"migration": {"source": {"workload": {"kind": "DaemonSet", "name": "b"}}}}, 'supported values: "Deployment", "StatefulSet"'),
+    "approval of a take-over from outside": ({"migration": {"cutover": "manual", "source": {"endpoint": "http://m:9000"}}}, "cutover, approve and rollback go with a legacy store in the cluster"),
+    "approval of no plan": ({"migration": {"approve": "yes"}}, "should match"),
+    "way back of another migration": ({"migration": {"id": "a", "rollback": {"requestID": "b"}}}, "rollback.requestID must be the id of the migration"),
     "not a URL": ({"migration": {"source": {"endpoint": "minio:9000"}}}, "should match"),
     "a name that no Service may have": ({"service": {"compatibility": [{"name": "Old_Name"}]}}, "should match"),
     "too many names": ({"service": {"compatibility": [{"name": f"n{number}"} for number in range(5)]}}, "must have at most 4 items"),
@@ -142,7 +147,7 @@ def test_the_api_server_refuses_a_change(shared, what):
     assert message in dry_run(shared, filestore(name, **after))
 
 
-@pytest.mark.parametrize("file", ["operator/tests/golden/offline.yaml", "operator/tests/golden/online.yaml", "operator/tests/golden/fresh.yaml", "operator/tests/golden/versitygw.yaml", "examples/fresh.yaml", "examples/online.yaml", "examples/takeover.yaml"])
+@pytest.mark.parametrize("file", ["operator/tests/golden/offline.yaml", "operator/tests/golden/online.yaml", "operator/tests/golden/fresh.yaml", "operator/tests/golden/versitygw.yaml", "examples/fresh.yaml", "examples/online.yaml", "examples/takeover.yaml", "examples/cutover.yaml"])
 def test_the_api_server_takes_our_examples_as_they_are(shared, file):
     """Not one field is added, else GitOps tools would show it as a difference for ever."""
     documents = yaml.safe_load_all((REPO / file).read_text())

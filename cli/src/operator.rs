@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             identity = %settings.identity,
             "Operator starts"
         );
-        controller::run(client, settings, shutdown).await?;
+        Box::pin(controller::run(client, settings, shutdown)).await?;
         Ok(ExitCode::SUCCESS)
     })
 }

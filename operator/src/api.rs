@@ -18,6 +18,7 @@ mod pod;
 mod spec;
 mod status;
 mod storage;
+mod takeover;
 
 pub use crd::{AS_IN_KUBERNETES, crd, crd_yaml};
 pub use credentials::{CredentialKeys, CredentialsSpec, SecretReference};
@@ -25,12 +26,16 @@ pub use extras::{
     CompatibilityName, DashboardSpec, MonitoringSpec, NetworkPolicySpec, PrometheusRuleSpec,
     ServiceMonitorSpec, SiteSpec,
 };
-pub use migration::{MigrationMode, MigrationSource, MigrationSpec, Verify};
+pub use migration::{
+    CutoverPolicy, MigrationMode, MigrationSource, MigrationSpec, Prefer, RollbackSpec, Verify,
+    WorkloadKind, WorkloadReference,
+};
 pub use placement::PlacementSpec;
 pub use pod::{PodSpec, ResourcesSpec, SecurityProfile, SecuritySpec, ServiceSpec};
 pub use spec::{BucketSpec, Durability, Engine, Filestore, FilestoreSpec, VersitygwSpec};
-pub use status::{FilestoreStatus, MigrationStatus, Phase, StorageStatus};
+pub use status::{FilestoreStatus, Phase, StorageStatus};
 pub use storage::{AccessMode, MetadataMode, StorageSpec};
+pub use takeover::{FreezeStatus, MigrationStatus, NamedObject, PlanStatus, SourceStatus};
 
 /// API group of the resource; also the prefix of its labels and annotations.
 pub const GROUP: &str = "filestore.ryax.tech";

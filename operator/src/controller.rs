@@ -12,11 +12,14 @@ mod ask;
 mod context;
 mod deletion;
 mod extras;
+mod http;
 mod lease;
 mod metrics;
 mod observe;
 mod reconcile;
 mod serve;
+mod step;
+mod store;
 mod watch;
 
 use std::net::TcpListener;
@@ -31,6 +34,7 @@ use context::Context;
 use lease::Lease;
 use metrics::Metrics;
 use serve::Health;
+use store::ByHttp;
 
 /// Which namespaces are looked after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +94,7 @@ pub async fn run(
         settings.identity.clone(),
         settings.image.clone(),
         Arc::clone(&metrics),
+        Arc::new(ByHttp::default()),
     ));
     wait_for_definition(&client, &settings.scope, &shutdown).await;
     health.set_ready();

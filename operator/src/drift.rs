@@ -23,6 +23,16 @@ enum Step {
 pub struct Path(Vec<Step>);
 
 impl Path {
+    /// A path of plain fields.
+    pub fn fields(names: &[&str]) -> Self {
+        Self(
+            names
+                .iter()
+                .map(|name| Step::Field((*name).to_owned()))
+                .collect(),
+        )
+    }
+
     fn with(&self, step: Step) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);

@@ -28,6 +28,8 @@ pub mod quantity;
 pub mod render;
 pub mod secret;
 pub mod status;
+pub mod summary;
+pub mod takeover;
 pub mod told;
 pub mod validate;
 

@@ -1,8 +1,8 @@
 //! What is worth an event: edges of conditions, and what the operator did.
 
-use crate::api::FilestoreStatus;
+use crate::api::{FilestoreStatus, WorkloadKind};
 use crate::drift::Path;
-use crate::plan::{Apply, ClaimChange, Kind, Step};
+use crate::plan::{Apply, ClaimChange, JobChange, Kind, Step, WorkloadChange};
 use crate::status::{find, reason};
 
 /// An event to be.
@@ -126,9 +126,65 @@ pub fn of_step(step: &Step) -> Option<Notice> {
             ),
         },
         Step::Apply(apply) => return of_drift(apply),
-        Step::Remove(_) => return None,
+        Step::CreateJob(job) => {
+            let name = job.metadata.name.as_deref().unwrap_or_default();
+            return Some(Notice::new(false, "JobCreated", format!("Job {name}")));
+        }
+        Step::PatchJob { name, why, .. } => {
+            return match why {
+                JobChange::Stop(why) => Some(Notice::new(
+                    true,
+                    "JobStopped",
+                    format!("Job {name}: {why}"),
+                )),
+                JobChange::Trim => None,
+            };
+        }
+        Step::PatchWorkload {
+            kind, name, why, ..
+        } => return Some(of_workload(*kind, name, why)),
+        Step::Remove(_) | Step::Go { .. } | Step::HandOver(_) => return None,
     };
     Some(Notice::new(false, reason, note).about(Related::claim(claim)))
+}
+
+fn of_workload(kind: WorkloadKind, name: &str, why: &WorkloadChange) -> Notice {
+    let title = format!("{} {name}", kind.as_str());
+    let (warning, reason, note) = match why {
+        WorkloadChange::Freeze => (
+            false,
+            "LegacyStopped",
+            format!("{title} is scaled to 0 for the final pass"),
+        ),
+        WorkloadChange::HandOver => (
+            false,
+            "HandOver",
+            format!("the new store takes the place of {title}, which stays at 0"),
+        ),
+        WorkloadChange::GiveUp(why) => (
+            true,
+            "LegacyStarted",
+            format!("{title} is scaled up again, the cut-over failed: {why}"),
+        ),
+        WorkloadChange::Writers(who) => (
+            true,
+            reason::WRITERS_SEEN,
+            format!(
+                "{title} was started after the hand-over by {who:?} and is scaled to 0; it may have taken writes"
+            ),
+        ),
+        WorkloadChange::RolledBack => (
+            false,
+            "LegacyStarted",
+            format!("{title} is scaled up again, all went back to it"),
+        ),
+    };
+    Notice::new(warning, reason, note).about(Related {
+        api_version: "apps/v1",
+        kind: kind.as_str(),
+        name: name.to_owned(),
+        field: None,
+    })
 }
 
 fn of_drift(apply: &Apply) -> Option<Notice> {
@@ -174,7 +230,13 @@ pub fn of_edges(previous: &FilestoreStatus, next: &FilestoreStatus) -> Vec<Notic
             reason::STALLED => holds.then_some(true),
             reason::MIGRATED if holds => (reason != reason::NOT_REQUESTED).then_some(false),
             reason::MIGRATED => match reason {
-                reason::COPYING => Some(false),
+                reason::COPYING
+                | reason::PRECOPYING
+                | reason::AWAITING_APPROVAL
+                | reason::CUTTING_OVER
+                | reason::ROLLING_BACK
+                | reason::ROLLED_BACK => Some(false),
+                reason::CUTOVER_FAILED => Some(true),
                 reason::SOURCE_UNREACHABLE | reason::SOURCE_CHANGING | reason::VERIFY_FAILED => {
                     Some(true)
                 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStatus, PersistentVolumeClaim, Pod, Service, ServiceAccount,
@@ -10,6 +11,7 @@ use kube::ResourceExt as _;
 
 use crate::extras::Found;
 use crate::render::{GATEWAY_CONTAINER, MIGRATE_CONTAINER};
+use crate::takeover::Takeover;
 use crate::told::Told;
 
 /// Objects that bear on a Filestore; `None` = not there.
@@ -27,11 +29,10 @@ pub struct Observed {
     pub service_account: Option<ServiceAccount>,
     /// Pods that wear the selector labels.
     pub pods: Vec<Pod>,
-    /// Workloads of the namespace that look like a MinIO (`Deployment ryax-minio`); looked for
-    /// only when the spec asks for a take-over and names no source.
-    pub legacy: Vec<String>,
     /// Optional objects.
     pub extras: Found,
+    /// The take-over of a legacy store in the namespace, where the spec asks for one.
+    pub takeover: Option<Takeover>,
     /// What the pod's metrics tell.
     pub told: Told,
 }
@@ -69,16 +70,39 @@ impl Observed {
             })
     }
 
+    /// Whether the server of that pod runs, ready or not.
+    pub fn serves(&self) -> bool {
+        let status = self.pod().and_then(|pod| pod.status.as_ref());
+        let containers = status.and_then(|status| status.container_statuses.as_ref());
+        let found = containers.and_then(|all| all.iter().find(|one| one.name == GATEWAY_CONTAINER));
+        found.and_then(view) == Some(ContainerView::Running) && self.address().is_some()
+    }
+
     /// Where that pod can be asked for its metrics: the server or the take-over runs in it.
     pub fn address(&self) -> Option<IpAddr> {
         let status = self.pod()?.status.as_ref()?;
         status.pod_ip.as_deref()?.parse().ok()
     }
 
+    /// Where to ask how it stands: a Job at work, else that pod.
+    pub fn asked(&self) -> Option<IpAddr> {
+        let seen = self.takeover.as_ref();
+        seen.and_then(Takeover::working).or_else(|| self.address())
+    }
+
     /// Whether that pod is ready.
     pub fn pod_ready(&self) -> bool {
         self.pod_condition("Ready")
             .is_some_and(|(status, _)| status)
+    }
+
+    /// Since when that pod is ready.
+    pub fn ready_since(&self) -> Option<Timestamp> {
+        let conditions = self.pod()?.status.as_ref()?.conditions.as_ref()?;
+        let found = conditions
+            .iter()
+            .find(|found| found.type_ == "Ready" && found.status == "True")?;
+        found.last_transition_time.as_ref().map(|time| time.0)
     }
 
     /// Why no node takes the pod, if so.
@@ -128,7 +152,8 @@ impl Observed {
     }
 }
 
-fn view(status: &ContainerStatus) -> Option<ContainerView> {
+/// How a container stands; `None` when nothing is known yet.
+pub fn view(status: &ContainerStatus) -> Option<ContainerView> {
     let ended = |state: &ContainerState| {
         let ended = state.terminated.as_ref()?;
         let reason = ended.reason.clone().unwrap_or_default();

@@ -6,8 +6,9 @@
 
 mod claim;
 mod extras;
+mod step;
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference};
 use kube::Resource;
 use kube::core::ObjectMeta;
@@ -20,9 +21,11 @@ use crate::extras::Purpose;
 use crate::observed::Observed;
 use crate::render;
 use crate::status::Problem;
+use crate::takeover::{self, Stage, Takeover};
 use crate::validate::ValidatedFilestore;
 pub(crate) use claim::is_protected;
 pub(crate) use extras::selector_of;
+pub use step::{Apply, ClaimChange, Drift, HandOver, JobChange, Removal, Step, WorkloadChange};
 
 /// Field manager of all that is applied.
 pub const FIELD_MANAGER: &str = "filestore-operator";
@@ -68,69 +71,6 @@ impl Kind {
     }
 }
 
-/// One request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Make the claim for the data.
-    CreateClaim(Box<PersistentVolumeClaim>),
-    /// Change a claim by a merge patch.
-    PatchClaim {
-        /// Name of the claim.
-        name: String,
-        /// The patch: nothing but what changes.
-        patch: Value,
-        /// What for.
-        why: ClaimChange,
-    },
-    /// Apply an object that goes with the Filestore.
-    Apply(Apply),
-    /// Take an optional object away that is not asked for any more.
-    Remove(Removal),
-}
-
-/// Why a claim is changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClaimChange {
-    /// It grows from the first to the second size.
-    Grow(String, String),
-    /// Labels or the annotations that protect it were missing.
-    Protect,
-}
-
-/// An object to take away.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Removal {
-    /// What it is for.
-    pub purpose: Purpose,
-    /// Its name.
-    pub name: String,
-    /// Its uid: another object of that name is left.
-    pub uid: String,
-}
-
-/// A server-side apply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Apply {
-    /// Kind of the object.
-    pub kind: Kind,
-    /// Its name.
-    pub name: String,
-    /// All fields that we mean.
-    pub object: Value,
-    /// What somebody else changed; empty when the object is new or what we want has changed.
-    pub drift: Vec<Drift>,
-}
-
-/// A field that somebody else changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drift {
-    /// The field.
-    pub path: Path,
-    /// Who, by the name of the field manager. `None` where the API server kept no trace: it records
-    /// neither who removed a field nor who scaled to 0.
-    pub manager: Option<String>,
-}
-
 /// What is to be done, in this order, and what cannot be.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -141,7 +81,12 @@ pub struct Plan {
 }
 
 /// The writes that are missing for `filestore`, which `owner` refers to.
-pub fn plan(filestore: &ValidatedFilestore, owner: &OwnerReference, observed: &Observed) -> Plan {
+pub fn plan(
+    filestore: &ValidatedFilestore,
+    owner: &OwnerReference,
+    observed: &Observed,
+    now: Timestamp,
+) -> Plan {
     let mut plan = Plan::default();
     // The legacy volume is protected before anything else happens.
     plan.steps.extend(claim::protect_source(observed));
@@ -165,33 +110,79 @@ pub fn plan(filestore: &ValidatedFilestore, owner: &OwnerReference, observed: &O
     );
     let service = render::service(filestore);
     plan.apply(Kind::Service, &service, owner, observed.service.as_ref());
-    if usable && held(filestore, observed).is_none() {
-        let deployment = render::deployment(filestore);
-        plan.apply(
-            Kind::Deployment,
-            &deployment,
-            owner,
-            observed.deployment.as_ref(),
-        );
+    match takeover::current(filestore, observed, now) {
+        None | Some(Stage::Fresh(_)) => plan.serve(filestore, owner, observed, usable),
+        Some(stage) => plan.take_over(filestore, owner, observed, &stage, now),
     }
-    plan.extras(filestore, owner, &observed.extras);
+    // By the labels that the pod will wear, it takes names that others made.
+    let source = observed.takeover.as_ref().and_then(Takeover::source);
+    let dressed = source.map(|source| takeover::dressed(filestore, &source, ""));
+    let shown = dressed.as_ref().unwrap_or(filestore);
+    plan.extras(shown, owner, &observed.extras);
     plan
 }
 
-/// Workloads that keep the store from starting: one of them looks like the legacy store, which
-/// the spec wants to be taken over but does not name. An empty store beside it would look like
-/// lost data.
-pub fn held<'a>(filestore: &ValidatedFilestore, observed: &'a Observed) -> Option<&'a [String]> {
-    let unnamed = filestore
-        .migration
-        .as_ref()
-        .is_some_and(|migration| migration.source.is_none());
-    // A store that exists is not taken down because a MinIO appears beside it.
-    (unnamed && observed.deployment.is_none() && !observed.legacy.is_empty())
-        .then_some(observed.legacy.as_slice())
-}
-
 impl Plan {
+    fn serve(
+        &mut self,
+        filestore: &ValidatedFilestore,
+        owner: &OwnerReference,
+        observed: &Observed,
+        usable: bool,
+    ) {
+        if usable {
+            let deployment = render::deployment(filestore);
+            let live = observed.deployment.as_ref();
+            self.apply(Kind::Deployment, &deployment, owner, live);
+        }
+    }
+
+    fn take_over(
+        &mut self,
+        filestore: &ValidatedFilestore,
+        owner: &OwnerReference,
+        observed: &Observed,
+        stage: &Stage,
+        now: Timestamp,
+    ) {
+        let Some((cluster, seen)) = filestore
+            .migration
+            .as_ref()
+            .and_then(|migration| migration.cluster.as_ref())
+            .zip(observed.takeover.as_ref())
+        else {
+            return;
+        };
+        // What was begun is brought to an end; nothing is begun while something is wrong.
+        let begins = matches!(stage, Stage::Make { .. } | Stage::Freeze(_));
+        if begins && !self.problems.is_empty() {
+            return;
+        }
+        let steps = takeover::steps(filestore, cluster, owner, observed, stage, now);
+        self.steps.extend(steps.first);
+        let serves = matches!(
+            stage,
+            Stage::Start | Stage::HandOver(_) | Stage::Served { .. }
+        );
+        let live = observed.deployment.as_ref();
+        let replicas = live.and_then(|live| live.spec.as_ref()?.replicas);
+        if let Some(source) = seen.source()
+            && (serves || replicas.is_some_and(|replicas| replicas != 0))
+        {
+            let record = seen.record();
+            let run = record
+                .filter(|record| record.stage != takeover::Mark::RolledBack)
+                .map(|record| record.run)
+                .or_else(|| live.and_then(render::required_marker))
+                .unwrap_or_else(|| cluster.run.clone());
+            let mut dressed = takeover::dressed(filestore, &source, &run);
+            dressed.suspend |= !serves;
+            let deployment = render::deployment(&dressed);
+            self.apply(Kind::Deployment, &deployment, owner, live);
+        }
+        self.steps.extend(steps.then);
+    }
+
     fn apply<K>(&mut self, kind: Kind, wanted: &K, owner: &OwnerReference, live: Option<&K>)
     where
         K: Serialize + Resource,

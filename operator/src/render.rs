@@ -8,8 +8,10 @@ mod container;
 mod deployment;
 mod extras;
 mod gateway;
+mod job;
 mod labels;
 mod migrate;
+mod minio;
 mod monitoring;
 mod network_policy;
 mod pod;
@@ -18,9 +20,13 @@ mod service;
 mod service_account;
 
 pub use claim::claim;
-pub use deployment::deployment;
+pub use deployment::{deployment, required_marker};
 pub use extras::{endpoint, extras};
-pub use labels::{NAME_LABEL, labels, selector};
+pub use job::{
+    ABORTED_ANNOTATION, ABORTED_AT_ANNOTATION, FAILURES_ANNOTATION, GO, GO_ANNOTATION, JOB_LABEL,
+    JobRequest, NUMBER_ANNOTATION, ROUND_ANNOTATION, RUN_LABEL, job,
+};
+pub use labels::{COMPONENT_LABEL, GATEWAY, NAME_LABEL, labels, selector};
 pub use migrate::MIGRATE_CONTAINER;
 pub use pod::pod_template;
 pub use service::service;

@@ -4,7 +4,7 @@ mod extras;
 mod migrated;
 mod problem;
 pub mod reason;
-mod summary;
+mod takeover;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -13,7 +13,8 @@ use crate::api::{FilestoreStatus, Phase, StorageStatus};
 use crate::observed::{ContainerView, Observed};
 use crate::quantity;
 use crate::render;
-use crate::validate::ValidatedFilestore;
+use crate::takeover::{Stage, stage};
+use crate::validate::{InCluster, ValidatedFilestore};
 pub use problem::Problem;
 
 /// A condition without its time.
@@ -85,11 +86,31 @@ pub fn status(input: &Input<'_>) -> FilestoreStatus {
             .map(|_| render::endpoint(filestore)),
         image: Some(filestore.image.clone()),
         storage: Some(storage(filestore, input.observed, previous)),
-        migration: migrated.and_then(|(_, verdict)| {
-            migrated::numbers(filestore, input.observed, previous, verdict)
-        }),
+        migration: match in_cluster(input, filestore) {
+            Some((cluster, stage)) => Some(takeover::numbers(
+                filestore,
+                cluster,
+                input.observed,
+                previous,
+                &stage,
+            )),
+            None => migrated.and_then(|(_, verdict)| {
+                migrated::numbers(filestore, input.observed, previous, verdict)
+            }),
+        },
         conditions,
     }
+}
+
+/// The take-over of a legacy store in the cluster, where one is asked for.
+fn in_cluster<'a>(
+    input: &Input<'_>,
+    filestore: &'a ValidatedFilestore,
+) -> Option<(&'a InCluster, Stage)> {
+    let cluster = filestore.migration.as_ref()?.cluster.as_ref()?;
+    input.observed.takeover.as_ref()?;
+    let stage = stage(filestore, cluster, input.observed, input.now);
+    Some((cluster, stage))
 }
 
 /// The condition of this type.
@@ -122,7 +143,10 @@ fn verdicts(input: &Input<'_>) -> Vec<(&'static str, Verdict)> {
         .map(|filestore| storage_ready(input, filestore));
     let migrated = input
         .filestore
-        .map(|filestore| migrated::condition(filestore, input.observed, input.previous));
+        .map(|filestore| match in_cluster(input, filestore) {
+            Some((_, stage)) => takeover::condition(filestore, input.observed, &stage),
+            None => migrated::condition(filestore, input.observed, input.previous),
+        });
     let stalled = stalled(input, storage.as_ref(), migrated.as_ref());
     let ready = ready(input, &stalled, migrated.as_ref());
     let moving = !ready.holds && !stalled.holds && ready.reason != reason::SUSPENDED;
@@ -257,8 +281,9 @@ fn ready(input: &Input<'_>, stalled: &Verdict, migrated: Option<&Verdict>) -> Ve
         return no(stalled.reason, &stalled.message);
     }
     let has_pod = input.observed.pod().is_some();
+    let in_cluster = input.observed.takeover.is_some();
     match migrated.filter(|migrated| !migrated.holds) {
-        Some(migrated) if has_pod => no(migrated.reason, &migrated.message),
+        Some(migrated) if has_pod || in_cluster => no(migrated.reason, &migrated.message),
         _ if has_pod => no(reason::POD_NOT_READY, "the pod is not ready yet"),
         _ => no(reason::PROGRESSING, "the pod is yet to be started"),
     }

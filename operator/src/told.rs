@@ -8,6 +8,10 @@ pub struct Told {
     pub used_percent: Option<i32>,
     /// How much of what the copy will move is moved, in percent.
     pub copied_percent: Option<i32>,
+    /// Objects that the present phase is through with.
+    pub objects: Option<i64>,
+    /// Bytes that the present phase is through with.
+    pub bytes: Option<i64>,
     /// The take-over cannot begin: it is still connecting, and something failed.
     pub connecting_fails: bool,
 }
@@ -35,9 +39,24 @@ pub fn read(text: &str) -> Told {
     Told {
         used_percent: part(used.map(|(size, available)| size - available), size),
         copied_percent: copied.filter(|_| phase("copy")),
+        objects: value("filestore_migrate_phase_objects_done")
+            .map(whole)
+            .filter(|_| phase("copy")),
+        bytes: value("filestore_migrate_phase_bytes_done")
+            .map(whole)
+            .filter(|_| phase("copy")),
         connecting_fails: phase("connect")
             && value("filestore_migrate_last_error_timestamp_seconds").is_some(),
     }
+}
+
+fn whole(value: f64) -> i64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "counts of objects and bytes"
+    )]
+    let whole = value as i64;
+    whole
 }
 
 /// Rounded down: 100 is when everything is done.

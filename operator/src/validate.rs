@@ -3,17 +3,17 @@
 
 mod check;
 mod extras;
+mod migration;
 mod validated;
 
 use crate::api::{
-    CredentialsSpec, Engine, Filestore, MigrationMode, MigrationSource, MigrationSpec, PodSpec,
-    SecurityProfile, SecuritySpec, StorageSpec,
+    CredentialsSpec, Engine, Filestore, PodSpec, SecurityProfile, SecuritySpec, StorageSpec,
 };
 use crate::secret::{SecretError, Secrets};
-use check::{bucket_name, dns_label, dns_subdomain, endpoint, image, quantity};
+use check::{bucket_name, dns_label, dns_subdomain, image, quantity};
 pub use validated::{
-    Alerts, Dashboard, KeyPair, Migration, Monitoring, Name, NewClaim, Pod, Scrape, Security,
-    Server, Site, Source, Storage, ValidatedFilestore,
+    Alerts, Dashboard, InCluster, KeyPair, Migration, Monitoring, Name, NewClaim, Pod, Scrape,
+    Security, Server, Site, Source, Storage, ValidatedFilestore, Wanted,
 };
 
 /// Image of this version, for Filestores that name none.
@@ -69,7 +69,7 @@ pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFil
     let migration = spec
         .migration
         .as_ref()
-        .map(|migration| self::migration(migration, &storage, &root, secrets))
+        .map(|migration| migration::migration(&name, migration, &storage, &root, secrets))
         .transpose()?;
     let compatibility = spec
         .service
@@ -105,6 +105,7 @@ pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFil
         network_policy: extras::network_policy(spec.network_policy.as_ref()),
         monitoring: extras::monitoring(spec.monitoring.as_ref())?,
         site: extras::site(spec.site.as_ref())?,
+        require_marker: None,
     })
 }
 
@@ -219,114 +220,6 @@ fn storage(name: &str, spec: &StorageSpec) -> Result<Storage> {
     }
 }
 
-fn migration(
-    spec: &MigrationSpec,
-    storage: &Storage,
-    root: &KeyPair,
-    secrets: &Secrets,
-) -> Result<Migration> {
-    if let Some(id) = &spec.id {
-        dns_label("spec.migration.id", id, MAX_NAME)?;
-    }
-    let source = spec
-        .source
-        .as_ref()
-        .map(|source| self::source(source, storage, root, secrets))
-        .transpose()?;
-    match (spec.mode.unwrap_or_default(), &source) {
-        (MigrationMode::Auto, _)
-        | (MigrationMode::Online, Some(Source::Online { .. }))
-        | (MigrationMode::Offline, Some(Source::Offline { .. })) => {}
-        (MigrationMode::Online, _) => {
-            return Err(ValidationError::new(
-                "spec.migration.mode",
-                "online needs source.endpoint; set it, or use mode auto",
-            ));
-        }
-        (MigrationMode::Offline, _) => {
-            return Err(ValidationError::new(
-                "spec.migration.mode",
-                "offline needs source.existingClaim; set it, or use mode auto",
-            ));
-        }
-    }
-    if spec
-        .parallelism
-        .is_some_and(|count| !(1..=64).contains(&count))
-    {
-        return Err(ValidationError::new(
-            "spec.migration.parallelism",
-            "must be from 1 to 64",
-        ));
-    }
-    Ok(Migration {
-        id: spec.id.clone(),
-        source,
-        verify: spec.verify.unwrap_or_default(),
-        parallelism: spec.parallelism,
-    })
-}
-
-fn source(
-    spec: &MigrationSource,
-    storage: &Storage,
-    root: &KeyPair,
-    secrets: &Secrets,
-) -> Result<Source> {
-    let field = "spec.migration.source";
-    match (&spec.endpoint, &spec.existing_claim) {
-        (Some(url), None) => {
-            if spec.path.is_some() {
-                return Err(ValidationError::new(
-                    format!("{field}.path"),
-                    "belongs to existingClaim; remove it beside endpoint",
-                ));
-            }
-            Ok(Source::Online {
-                endpoint: endpoint(format!("{field}.endpoint"), url)?,
-                keys: match &spec.credentials {
-                    Some(credentials) => {
-                        key_pair(&format!("{field}.credentials"), credentials, secrets)?
-                    }
-                    None => root.clone(),
-                },
-            })
-        }
-        (None, Some(claim)) => {
-            dns_subdomain(format!("{field}.existingClaim"), claim)?;
-            if *claim == storage.claim {
-                return Err(ValidationError::new(
-                    format!("{field}.existingClaim"),
-                    format!(
-                        "{claim:?} is also the target; the legacy volume is only ever read, give the Filestore a volume of its own"
-                    ),
-                ));
-            }
-            if spec.credentials.is_some() {
-                return Err(ValidationError::new(
-                    field,
-                    "credentials belong to endpoint; a drive needs none, remove them",
-                ));
-            }
-            let path = spec.path.as_deref().unwrap_or_default().trim_matches('/');
-            if path.split('/').any(|segment| segment == "..") {
-                return Err(ValidationError::new(
-                    format!("{field}.path"),
-                    "must stay inside the claim; remove \"..\"",
-                ));
-            }
-            Ok(Source::Offline {
-                claim: claim.clone(),
-                path: path.to_owned(),
-            })
-        }
-        _ => Err(ValidationError::new(
-            field,
-            "set exactly one of endpoint (a running store) or existingClaim (the drive of a stopped one)",
-        )),
-    }
-}
-
 fn security(spec: Option<&SecuritySpec>) -> Result<Security> {
     let spec = spec.cloned().unwrap_or_default();
     let ids = [spec.run_as_user, spec.run_as_group, spec.fs_group];
@@ -339,6 +232,7 @@ fn security(spec: Option<&SecuritySpec>) -> Result<Security> {
         }
         SecurityProfile::Restricted => Ok(Security {
             run_as_user: spec.run_as_user.or(Some(DEFAULT_ID)),
+            user_is_set: spec.run_as_user.is_some(),
             run_as_group: spec.run_as_group.or(Some(DEFAULT_ID)),
             fs_group: spec.fs_group.or(Some(DEFAULT_ID)),
         }),
@@ -348,6 +242,7 @@ fn security(spec: Option<&SecuritySpec>) -> Result<Security> {
         )),
         SecurityProfile::Openshift => Ok(Security {
             run_as_user: None,
+            user_is_set: false,
             run_as_group: None,
             fs_group: None,
         }),

@@ -17,10 +17,19 @@ use super::CredentialsSpec;
         "!has(self.mode) || self.mode != 'offline' || (has(self.source) && has(self.source.existingClaim))"
     )
     .message("mode offline needs source.existingClaim"),
+    validation = Rule::new(
+        "!(has(self.cutover) || has(self.approve) || has(self.rollback)) || !has(self.source) || !(has(self.source.endpoint) || has(self.source.existingClaim))"
+    )
+    .message("cutover, approve and rollback go with a legacy store in the cluster, not with endpoint or existingClaim"),
+    validation = Rule::new(
+        "!has(self.rollback) || !has(self.id) || self.rollback.requestID == self.id"
+    )
+    .message("rollback.requestID must be the id of the migration that is to be undone"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MigrationSpec {
-    /// Names the run in the marker. Default: a generated one.
+    /// Names the run in the marker. Default: the name of the Filestore for a legacy store in the
+    /// cluster, else a generated one.
     #[schemars(
         length(min = 1, max = 40),
         regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
@@ -41,6 +50,16 @@ pub struct MigrationSpec {
     #[schemars(range(min = 1, max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u16>,
+    /// Whether the cut-over waits for `approve`. Default `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cutover: Option<CutoverPolicy>,
+    /// Approves the plan of this hash (`status.migration.plan.hash`); of no effect for another.
+    #[schemars(length(equal = 16), regex(pattern = r"^[0-9a-f]+$"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve: Option<String>,
+    /// Asks for the way back to the legacy store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<RollbackSpec>,
 }
 
 /// How the legacy store is read. Default `auto`: as `source` says, and without `source` whatever
@@ -57,13 +76,16 @@ pub enum MigrationMode {
     Offline,
 }
 
-/// The legacy store: an S3 endpoint, or the claim of a stopped single-drive MinIO.
+/// The legacy store: a MinIO in the namespace (which one may be said by its `service` or
+/// `workload`), an S3 endpoint, or the claim of a stopped single-drive MinIO.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(
-    validation = Rule::new("has(self.endpoint) != has(self.existingClaim)")
-        .message("exactly one of endpoint or existingClaim"),
-    validation = Rule::new("has(self.endpoint) || !has(self.credentials)")
-        .message("credentials belong to endpoint"),
+    validation = Rule::new(
+        "[has(self.endpoint), has(self.existingClaim), has(self.service), has(self.workload)].filter(set, set).size() <= 1"
+    )
+    .message("at most one of endpoint, existingClaim, service and workload"),
+    validation = Rule::new("!has(self.existingClaim) || !has(self.credentials)")
+        .message("a drive needs no credentials"),
     validation = Rule::new("!has(self.path) || has(self.existingClaim)")
         .message("path belongs to existingClaim"),
 )]
@@ -73,7 +95,18 @@ pub struct MigrationSource {
     #[schemars(length(max = 256), regex(pattern = r"^https?://[^/]+/?$"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Keys of the source. Default: those of the Filestore.
+    /// Service of a legacy MinIO in the namespace.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Deployment or StatefulSet of a legacy MinIO in the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadReference>,
+    /// Keys of the source. Default: for a MinIO in the namespace those that it is started with,
+    /// else those of the Filestore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<CredentialsSpec>,
     /// Claim with the drive of a stopped MinIO (`.minio.sys/` in it); mounted read-only.
@@ -87,6 +120,78 @@ pub struct MigrationSource {
     #[schemars(length(min = 1, max = 128))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+}
+
+/// A Deployment or StatefulSet by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WorkloadReference {
+    /// Kind of the object.
+    pub kind: WorkloadKind,
+    /// Its name.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
+    pub name: String,
+}
+
+/// Kind of the object.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum WorkloadKind {
+    /// `apps/v1` Deployment.
+    Deployment,
+    /// `apps/v1` StatefulSet.
+    StatefulSet,
+}
+
+impl WorkloadKind {
+    /// Its name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+}
+
+/// Whether the cut-over waits for `approve`. Default `auto`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CutoverPolicy {
+    /// As soon as little is left to copy. Without a way back it waits for `approve` all the same.
+    #[default]
+    Auto,
+    /// When the plan was approved.
+    Manual,
+}
+
+/// The way back to the legacy store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RollbackSpec {
+    /// The id of the migration that is to be undone: a value that is right once. Removed before the
+    /// legacy store is up again, the way back is abandoned.
+    #[serde(rename = "requestID")]
+    #[schemars(length(min = 1, max = 40))]
+    pub request_id: String,
+    /// Who wins where both stores changed an object; without it such objects stop the way back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefer: Option<Prefer>,
+}
+
+/// Who wins where both stores changed an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Prefer {
+    /// The later one.
+    Newest,
+    /// What Filestore holds.
+    Filestore,
+    /// What the legacy store holds.
+    Legacy,
 }
 
 /// How closely both sides are compared before cut-over. Default `listing`.

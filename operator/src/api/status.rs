@@ -10,6 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::MigrationStatus;
+
 /// What the operator found and did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -57,27 +59,6 @@ pub struct StorageStatus {
     /// How full the file system is, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_percent: Option<i32>,
-}
-
-/// The take-over, as found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MigrationStatus {
-    /// Name of the run, from the spec.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// How much is copied, in percent of the bytes that the plan found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub copied_percent: Option<i32>,
-    /// Objects that were carried.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub objects: Option<i64>,
-    /// Bytes that were carried.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<i64>,
-    /// How often the take-over was started again in the present pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub restarts: Option<i32>,
 }
 
 /// The conditions in one word.

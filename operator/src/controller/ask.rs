@@ -5,51 +5,33 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, header};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use http_body_util::Empty;
 
+use super::http::{Failure, send};
 use crate::told::{self, Told};
 
 /// A pod answers at once or not at all (a network policy that drops).
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// More than any page of ours.
-const MOST_BYTES: usize = 1 << 20;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
 /// What the pod at `address` tells; nothing when it does not answer, which is no failure of ours.
 pub(super) async fn pod(address: IpAddr, port: u16) -> Told {
     let address = SocketAddr::new(address, port);
-    match tokio::time::timeout(PATIENCE, metrics(address)).await {
-        Ok(Ok(text)) => told::read(&text),
-        Ok(Err(error)) => {
+    match metrics(address).await {
+        Ok(text) => told::read(&text),
+        Err(error) => {
             tracing::debug!(%address, %error, "A pod does not tell its metrics");
             Told::default()
         }
-        Err(_) => Told::default(),
     }
 }
 
 async fn metrics(address: SocketAddr) -> Result<String, Failure> {
-    let stream = TcpStream::connect(address).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get("/metrics")
         .header(header::HOST, address.to_string())
         .header(header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())?;
-    let exchange = async move {
-        let response = sender.send_request(request).await?;
-        let body = Limited::new(response.into_body(), MOST_BYTES)
-            .collect()
-            .await?;
-        Ok::<_, Failure>(String::from_utf8(body.to_bytes().to_vec())?)
-    };
-    // How the connection itself ends is of no interest: the exchange fails when it does.
-    let (text, _) = futures::join!(exchange, connection);
-    text
+    let answer = send(address, request, PATIENCE).await?;
+    Ok(String::from_utf8(answer.into_body().to_vec())?)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use super::metrics::Metrics;
+use super::store::Stores;
 use crate::notices::Notice;
 use crate::plan::FIELD_MANAGER;
 
@@ -19,6 +20,7 @@ pub(super) struct Context {
     /// Image for Filestores that name none.
     pub(super) image: Option<String>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) stores: Arc<dyn Stores>,
     /// Failed rounds in a row, by namespace and name.
     failures: Mutex<HashMap<(String, String), u32>>,
 }
@@ -35,6 +37,7 @@ impl Context {
         identity: String,
         image: Option<String>,
         metrics: Arc<Metrics>,
+        stores: Arc<dyn Stores>,
     ) -> Self {
         let reporter = Reporter {
             controller: FIELD_MANAGER.to_owned(),
@@ -45,6 +48,7 @@ impl Context {
             client,
             image,
             metrics,
+            stores,
             failures: Mutex::default(),
         }
     }

@@ -3,24 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::{NamespaceResourceScope, ObjectMeta};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 
+use super::Scope;
 use super::api::{Error, Requests};
-use super::{Scope, ask, extras};
-use crate::api::{Filestore, FilestoreStatus};
+use super::extras;
+use super::store::Stores;
+use crate::api::{Filestore, FilestoreStatus, MigrationStatus};
 use crate::observed::Observed;
 use crate::render;
 use crate::secret::Secrets;
+use crate::takeover::{self, Mark, Namespace, Takeover, Workload};
 use crate::told::Told;
-use crate::validate::{Source, ValidatedFilestore};
-
-/// Label that MinIO's charts put on their workloads.
-const MINIO: &str = "app.kubernetes.io/name=minio";
+use crate::validate::{InCluster, Source, ValidatedFilestore};
 
 /// A Filestore as it is in the cluster.
 #[derive(Debug)]
@@ -130,64 +131,126 @@ pub(super) fn secret_names(filestore: &Filestore) -> BTreeSet<&str> {
 pub(super) async fn cluster(
     requests: &Requests<'_>,
     filestore: &ValidatedFilestore,
+    status: &FilestoreStatus,
+    stores: &dyn Stores,
 ) -> Result<Observed, Error> {
     let name = &filestore.name;
     let migration = filestore.migration.as_ref();
-    let source_claim = match migration.and_then(|migration| migration.source.as_ref()) {
-        Some(Source::Offline { claim, .. }) => requests.get::<PersistentVolumeClaim>(claim).await?,
-        _ => None,
+    let in_cluster = migration.and_then(|migration| migration.cluster.as_ref());
+    let mut labelled = pods(requests, name).await?;
+    let job_pods = labelled.extract_if(.., |pod| !is_gateway(pod)).collect();
+    let takeover = match in_cluster {
+        Some(cluster) => {
+            let recorded = status.migration.clone();
+            let recorded =
+                recorded.filter(|known| known.id == migration.and_then(|now| now.id.clone()));
+            Some(takeover(requests, name, cluster, recorded, job_pods).await?)
+        }
+        None => None,
     };
-    let unnamed = migration.is_some_and(|migration| migration.source.is_none());
+    let source_claim = match migration.and_then(|migration| migration.source.as_ref()) {
+        Some(Source::Offline { claim, .. }) => Some(claim.clone()),
+        _ => takeover
+            .as_ref()
+            .and_then(|seen| seen.legacy())
+            .map(|legacy| legacy.source.claim.name.clone()),
+    };
+    let source_claim = match source_claim {
+        Some(claim) => requests.get::<PersistentVolumeClaim>(&claim).await?,
+        None => None,
+    };
     let mut observed = Observed {
         claim: requests.get(&filestore.storage.claim).await?,
         source_claim,
         deployment: requests.get::<Deployment>(name).await?,
         service: requests.get::<Service>(name).await?,
         service_account: requests.get::<ServiceAccount>(name).await?,
-        pods: pods(requests, name).await?,
-        legacy: if unnamed {
-            legacy(requests).await?
-        } else {
-            Vec::new()
-        },
+        pods: labelled,
         extras: extras::observe(requests, filestore).await?,
+        takeover,
         told: Told::default(),
     };
-    if let Some(address) = observed.address() {
-        observed.told = ask::pod(address, render::ADMIN_PORT).await;
+    // In the middle of a cut-over clients wait: nothing is asked then that is not needed.
+    let record = observed.takeover.as_ref().and_then(Takeover::record);
+    let in_a_hurry = record.is_some_and(|record| record.stage == Mark::Frozen);
+    if let Some(address) = observed.asked().filter(|_| !in_a_hurry) {
+        observed.told = stores.told(address).await;
     }
     Ok(observed)
 }
 
+/// Whether a pod of a Filestore is its server; the others belong to Jobs.
+fn is_gateway(pod: &Pod) -> bool {
+    pod.labels()
+        .get(render::COMPONENT_LABEL)
+        .is_none_or(|part| part == render::GATEWAY)
+}
+
+/// Pods that serve the Filestore `name`.
+pub(super) async fn servers(requests: &Requests<'_>, name: &str) -> Result<Vec<Pod>, Error> {
+    let mut found = pods(requests, name).await?;
+    found.retain(is_gateway);
+    Ok(found)
+}
+
 /// Pods of the Filestore `name`.
-pub(super) async fn pods(requests: &Requests<'_>, name: &str) -> Result<Vec<Pod>, Error> {
+async fn pods(requests: &Requests<'_>, name: &str) -> Result<Vec<Pod>, Error> {
     list(requests, &format!("{}={name}", render::NAME_LABEL)).await
 }
 
-/// Workloads that look like a MinIO, by kind and name.
-async fn legacy(requests: &Requests<'_>) -> Result<Vec<String>, Error> {
-    let names = |kind: &str, objects: Vec<String>| {
-        objects
-            .into_iter()
-            .map(|name| format!("{kind} {name}"))
-            .collect::<Vec<_>>()
+/// What bears on the take-over of a legacy store in the namespace.
+async fn takeover(
+    requests: &Requests<'_>,
+    name: &str,
+    cluster: &InCluster,
+    recorded: Option<MigrationStatus>,
+    job_pods: Vec<Pod>,
+) -> Result<Takeover, Error> {
+    let deployments: Vec<Deployment> = list(requests, "").await?;
+    let sets: Vec<StatefulSet> = list(requests, "").await?;
+    let services: Vec<Service> = list(requests, "").await?;
+    let mut workloads: Vec<Workload> = deployments.iter().map(Workload::from).collect();
+    workloads.extend(sets.iter().map(Workload::from));
+    let namespace = Namespace {
+        name: requests.namespace,
+        workloads: &workloads,
+        services: &services,
     };
-    let deployments: Vec<Deployment> = list(requests, MINIO).await?;
-    let sets: Vec<StatefulSet> = list(requests, MINIO).await?;
-    // Ours may wear such labels too.
-    let deployments = deployments
-        .iter()
-        .filter(|found| !found.labels().contains_key(render::NAME_LABEL));
-    let mut found = names(
-        "Deployment",
-        deployments.map(ResourceExt::name_any).collect(),
-    );
-    found.extend(names(
-        "StatefulSet",
-        sets.iter().map(ResourceExt::name_any).collect(),
-    ));
-    found.sort();
-    Ok(found)
+    let source = recorded.as_ref().and_then(|known| known.source.as_ref());
+    let mut legacy = takeover::find(name, cluster, source, namespace);
+    let mut legacy_pods = Vec::new();
+    if let Ok(Some(found)) = &mut legacy {
+        let claim = &mut found.source.claim;
+        let live: Option<PersistentVolumeClaim> = requests.get(&claim.name).await?;
+        claim.uid = live.and_then(|live| live.metadata.uid).unwrap_or_default();
+        let selector: Vec<String> = found
+            .workload
+            .selector
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let is_over = |pod: &Pod| {
+            let phase = pod
+                .status
+                .as_ref()
+                .and_then(|status| status.phase.as_deref());
+            matches!(phase, Some("Succeeded" | "Failed"))
+        };
+        let all: Vec<Pod> = list(requests, &selector.join(",")).await?;
+        // Ours may wear the same labels.
+        legacy_pods = all
+            .into_iter()
+            .filter(|pod| !pod.labels().contains_key(render::NAME_LABEL) && !is_over(pod))
+            .collect();
+    }
+    Ok(Takeover {
+        legacy,
+        legacy_pods,
+        jobs: list::<Job>(requests, &format!("{}={name}", render::NAME_LABEL)).await?,
+        job_pods,
+        recorded,
+        trouble: None,
+    })
 }
 
 async fn list<K>(requests: &Requests<'_>, selector: &str) -> Result<Vec<K>, Error>
@@ -197,7 +260,10 @@ where
         + DeserializeOwned
         + std::fmt::Debug,
 {
-    let params = ListParams::default().labels(selector);
+    let params = match selector {
+        "" => ListParams::default(),
+        selector => ListParams::default().labels(selector),
+    };
     let found = requests.api::<K>().list(&params).await;
     found
         .map(|list| list.items)

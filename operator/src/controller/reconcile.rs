@@ -1,31 +1,27 @@
 //! One round for one Filestore.
 
-use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Service, ServiceAccount};
-use kube::core::{DeserializeGuard, NamespaceResourceScope};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::{Resource as _, ResourceExt as _};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::api::{Error, Requests};
 use super::context::Context;
-use super::extras;
 use super::observe::{self, Fetched};
+use super::store::Root;
 use crate::api::{API_VERSION, Filestore, FilestoreStatus, Phase};
-use crate::drift;
-use crate::notices::{self, Notice};
+use crate::notices;
 use crate::observed::Observed;
-use crate::plan::{self, Apply, Kind, Step};
+use crate::plan;
 use crate::status::{self, Problem};
-use crate::validate::{ValidatedFilestore, validate};
+use crate::takeover;
+use crate::validate::{KeyPair, ValidatedFilestore, validate};
 
 /// What the watch shows; an object of an unknown form must not hide the others.
 pub(super) type Watched = DeserializeGuard<Filestore>;
@@ -94,6 +90,7 @@ async fn round(watched: &Watched, context: &Context) -> Result<Action, Error> {
         requests,
         about: reference(&fetched),
         observed: Observed::default(),
+        root: None,
         problems: Vec::new(),
         refused: None,
     };
@@ -110,13 +107,16 @@ async fn round(watched: &Watched, context: &Context) -> Result<Action, Error> {
     context
         .metrics
         .phase(&namespace, &watched.name_any(), next.phase);
-    match work.refused {
-        Some(error) => Err(error),
-        None => Ok(Action::requeue(spread(
-            pause(next.phase),
-            &fetched.metadata.uid,
-        ))),
+    if let Some(error) = work.refused {
+        return Err(error);
     }
+    let now = Timestamp::now();
+    let stage = checked
+        .as_ref()
+        .and_then(|filestore| takeover::current(filestore, &work.observed, now));
+    let soon = stage.and_then(|stage| takeover::pace(&stage, now));
+    let pause = soon.unwrap_or_else(|| spread(pause(next.phase), &fetched.metadata.uid));
+    Ok(Action::requeue(pause))
 }
 
 /// How long a round's result is good for when no watch says otherwise.
@@ -141,11 +141,13 @@ fn reference(fetched: &Fetched) -> ObjectReference {
 }
 
 /// A round under way.
-struct Work<'a> {
-    context: &'a Context,
-    requests: Requests<'a>,
-    about: ObjectReference,
-    observed: Observed,
+pub(super) struct Work<'a> {
+    pub(super) context: &'a Context,
+    pub(super) requests: Requests<'a>,
+    pub(super) about: ObjectReference,
+    pub(super) observed: Observed,
+    /// Keys of the store, once they are known.
+    pub(super) root: Option<Root>,
     problems: Vec<Problem>,
     /// The first request that the API server refused.
     refused: Option<Error>,
@@ -174,21 +176,37 @@ impl Work<'_> {
                 self.problems.push(problem);
                 // A store that serves goes on serving; whether it does is all we ask.
                 let name = fetched.metadata.name.as_deref().unwrap_or_default();
-                self.observed.pods = observe::pods(&self.requests, name).await?;
+                self.observed.pods = observe::servers(&self.requests, name).await?;
                 Ok(None)
             }
         }
     }
 
     async fn validated(
-        &self,
+        &mut self,
         mut filestore: Filestore,
     ) -> Result<Result<ValidatedFilestore, Problem>, Error> {
         if let Some(image) = &self.context.image {
             filestore.spec.image.get_or_insert_with(|| image.clone());
         }
         let secrets = observe::secrets(&self.requests, &filestore).await?;
-        Ok(validate(&filestore, &secrets).map_err(|error| Problem::invalid(&error)))
+        let checked = validate(&filestore, &secrets);
+        if let Ok(checked) = &checked {
+            let KeyPair {
+                secret,
+                access_key,
+                secret_key,
+            } = &checked.root;
+            let value = |key: &str| secrets.value(secret, key).ok().map(str::to_owned);
+            self.root = value(access_key)
+                .zip(value(secret_key))
+                .map(|(access_key, secret_key)| Root {
+                    access_key,
+                    secret_key,
+                    region: checked.region.clone(),
+                });
+        }
+        Ok(checked.map_err(|error| Problem::invalid(&error)))
     }
 
     /// Brings the cluster to what the spec says.
@@ -197,7 +215,13 @@ impl Work<'_> {
         filestore: &ValidatedFilestore,
         fetched: &Fetched,
     ) -> Result<(), Error> {
-        self.observed = Box::pin(observe::cluster(&self.requests, filestore)).await?;
+        self.observed = Box::pin(observe::cluster(
+            &self.requests,
+            filestore,
+            &fetched.status,
+            self.context.stores.as_ref(),
+        ))
+        .await?;
         let owner = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
             api_version: API_VERSION.to_owned(),
             kind: Filestore::kind(&()).into_owned(),
@@ -206,7 +230,7 @@ impl Work<'_> {
             controller: Some(true),
             ..Default::default()
         };
-        let plan = plan::plan(filestore, &owner, &self.observed);
+        let plan = plan::plan(filestore, &owner, &self.observed, Timestamp::now());
         self.problems.extend(plan.problems);
         for step in &plan.steps {
             if let Err(error) = self.carry_out(step).await {
@@ -214,98 +238,6 @@ impl Work<'_> {
             }
         }
         Ok(())
-    }
-
-    async fn carry_out(&mut self, step: &Step) -> Result<(), Error> {
-        match step {
-            Step::CreateClaim(claim) => {
-                let name = claim.metadata.name.as_deref().unwrap_or_default();
-                self.observed.claim = self.requests.create(name, claim.as_ref()).await?;
-            }
-            Step::PatchClaim { name, patch, .. } => {
-                let claim: PersistentVolumeClaim = self.requests.merge(name, patch).await?;
-                let is = |seen: &Option<PersistentVolumeClaim>| {
-                    seen.as_ref()
-                        .is_some_and(|seen| seen.metadata.name == claim.metadata.name)
-                };
-                if is(&self.observed.source_claim) {
-                    self.observed.source_claim = Some(claim);
-                } else if is(&self.observed.claim) {
-                    self.observed.claim = Some(claim);
-                }
-            }
-            Step::Apply(apply) => self.apply(apply).await?,
-            Step::Remove(removal) => extras::remove(&self.requests, removal).await?,
-        }
-        if let Some(notice) = notices::of_step(step) {
-            self.context.tell(&notice, &self.about).await;
-        }
-        Ok(())
-    }
-
-    async fn apply(&mut self, apply: &Apply) -> Result<(), Error> {
-        let Apply {
-            kind,
-            name,
-            object,
-            drift,
-        } = apply;
-        let applied = match kind {
-            Kind::ServiceAccount => {
-                let live = self.observed.service_account.as_ref();
-                let applied: ServiceAccount = self.put_back(apply, live).await?;
-                serde_json::to_value(self.observed.service_account.insert(applied))
-            }
-            Kind::Service => {
-                let live = self.observed.service.as_ref();
-                let applied: Service = self.put_back(apply, live).await?;
-                serde_json::to_value(self.observed.service.insert(applied))
-            }
-            Kind::Deployment => {
-                let live = self.observed.deployment.as_ref();
-                let applied: Deployment = self.put_back(apply, live).await?;
-                serde_json::to_value(self.observed.deployment.insert(applied))
-            }
-            Kind::Extra(purpose) => {
-                let applied = extras::apply(&self.requests, *purpose, apply).await?;
-                let value = serde_json::to_value(&applied.object);
-                self.observed.extras.put(applied);
-                value
-            }
-        };
-        let applied = applied.map_err(|error| Error::Json(kind.as_str(), error))?;
-        let stays = drift::differences(object, &applied);
-        if !drift.is_empty() && !stays.is_empty() {
-            let notice = Notice::drift_stays(*kind, name, &stays);
-            self.context.tell(&notice, &self.about).await;
-        }
-        Ok(())
-    }
-
-    /// Applies; where somebody else set what excludes our fields, that is taken away first.
-    async fn put_back<K>(&self, apply: &Apply, live: Option<&K>) -> Result<K, Error>
-    where
-        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Serialize,
-    {
-        let Apply { name, object, .. } = apply;
-        let refused = match self.requests.apply(name, object).await {
-            Err(error) if error.is_invalid() && !apply.drift.is_empty() => error,
-            other => return other,
-        };
-        let Some(live) = live else {
-            return Err(refused);
-        };
-        let live = serde_json::to_value(live).map_err(|error| Error::Json("live", error))?;
-        let paths: Vec<_> = apply.drift.iter().map(|drift| drift.path.clone()).collect();
-        let mut patch = drift::restore(object, &live, &paths);
-        // Computed from what was seen: of no use for an object that has changed since.
-        patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
-        self.requests.merge::<K>(name, &patch).await?;
-        self.requests.apply(name, object).await
     }
 
     /// Tells how it stands: events first, so that a process killed in between tells twice rather

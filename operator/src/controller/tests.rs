@@ -1,8 +1,11 @@
 //! Rounds against an API server in memory ([`server`]); what other controllers of a cluster do is
 //! played by [`Cluster::others_act`].
 
+mod claims;
+mod cutover;
 mod extras;
 mod killed;
+mod legacy;
 mod rounds;
 pub(crate) mod server;
 
@@ -14,6 +17,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::metrics::Metrics;
 use super::reconcile;
+use legacy::Volume;
 use server::Server;
 
 const FILESTORE: &str = "/apis/filestore.ryax.tech/v1alpha1/namespaces/ns/filestores/files";
@@ -29,6 +33,8 @@ const SECRET: &str = "/api/v1/namespaces/ns/secrets/keys";
 struct Cluster {
     server: Server,
     context: Arc<Context>,
+    /// The volume of the Filestore.
+    volume: Volume,
 }
 
 fn fresh() -> Value {
@@ -53,9 +59,11 @@ fn with_root_keys() -> Value {
     })
 }
 
-fn context(server: &Server) -> Arc<Context> {
+fn context(server: &Server, volume: &Volume) -> Arc<Context> {
     let metrics = Arc::new(Metrics::default());
-    Arc::new(Context::new(server.client(), "test".into(), None, metrics))
+    let stores = Arc::new(volume.clone());
+    let client = server.client();
+    Arc::new(Context::new(client, "test".into(), None, metrics, stores))
 }
 
 impl Cluster {
@@ -72,9 +80,11 @@ impl Cluster {
                 "status": {"phase": "Bound"},
             }),
         );
+        let volume = Volume::default();
         let cluster = Self {
-            context: context(&server),
+            context: context(&server, &volume),
             server,
+            volume,
         };
         cluster.set_spec(spec, 1);
         cluster

@@ -8,7 +8,8 @@ use std::time::Duration;
 use filestore_common::shutdown::CancellationToken;
 use futures::future::join_all;
 use futures::{Stream, StreamExt as _};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
 };
@@ -84,7 +85,10 @@ async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &Cancellatio
         )
         // Each watch pauses by itself: by default the failure of one silences all of them.
         .trigger_backoff(Pause::up_to(Duration::from_millis(100)))
+        // The label is on a legacy workload, too, once it was stopped.
         .watches_stream(touched(api::<Deployment>(context, namespace), by_label()), named)
+        .watches_stream(touched(api::<StatefulSet>(context, namespace), by_label()), named)
+        .watches_stream(touched(api::<Job>(context, namespace), by_label()), named)
         .watches_stream(touched(api::<Service>(context, namespace), by_label()), named)
         .watches_stream(
             touched(api::<ServiceAccount>(context, namespace), by_label()),

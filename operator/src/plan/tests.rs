@@ -37,7 +37,6 @@ fn made(plan: &Plan) -> Observed {
     for step in &plan.steps {
         match step {
             Step::CreateClaim(claim) => observed.claim = Some(claim.as_ref().clone()),
-            Step::PatchClaim { .. } | Step::Remove(_) => {}
             Step::Apply(apply) => {
                 let object = apply.object.clone();
                 match apply.kind {
@@ -54,6 +53,7 @@ fn made(plan: &Plan) -> Observed {
                     }
                 }
             }
+            _ => {}
         }
     }
     observed
@@ -74,45 +74,71 @@ fn what_was_made_needs_nothing_more() {
     // Quantities are those that the API server would write otherwise.
     let filestore =
         filestore("  pod: {resources: {requests: {cpu: '0.5'}, limits: {memory: 1024Mi}}}\n");
-    let mut observed = made(&plan(&filestore, &owner(), &Observed::default()));
+    let mut observed = made(&plan(
+        &filestore,
+        &owner(),
+        &Observed::default(),
+        Timestamp::UNIX_EPOCH,
+    ));
     let pod = observed.deployment.as_mut().unwrap().spec.as_mut().unwrap();
     let container = &mut pod.template.spec.as_mut().unwrap().containers[0];
     container.resources =
         serde_json::from_value(json!({"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}))
             .unwrap();
-    assert_eq!(plan(&filestore, &owner(), &observed), Plan::default());
+    assert_eq!(
+        plan(&filestore, &owner(), &observed, Timestamp::UNIX_EPOCH),
+        Plan::default()
+    );
 }
 
 /// A field that is wanted no more leaves no difference behind, so the hash has to tell.
 #[test]
 fn a_field_that_goes_away_is_applied_and_is_no_drift() {
     let before = filestore("  pod: {annotations: {a: b}}\n");
-    let observed = made(&plan(&before, &owner(), &Observed::default()));
-    let after = plan(&filestore(""), &owner(), &observed);
+    let observed = made(&plan(
+        &before,
+        &owner(),
+        &Observed::default(),
+        Timestamp::UNIX_EPOCH,
+    ));
+    let after = plan(&filestore(""), &owner(), &observed, Timestamp::UNIX_EPOCH);
     assert_eq!(kinds(&after), [(Kind::Deployment, 0)]);
 }
 
 #[test]
 fn an_object_that_is_being_deleted_is_waited_for() {
     let filestore = filestore("");
-    let mut observed = made(&plan(&filestore, &owner(), &Observed::default()));
+    let mut observed = made(&plan(
+        &filestore,
+        &owner(),
+        &Observed::default(),
+        Timestamp::UNIX_EPOCH,
+    ));
     let service = observed.service.as_mut().unwrap();
     service.metadata.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-11-30T10:00:00Z")).unwrap());
     service.spec = None;
-    assert_eq!(plan(&filestore, &owner(), &observed), Plan::default());
+    assert_eq!(
+        plan(&filestore, &owner(), &observed, Timestamp::UNIX_EPOCH),
+        Plan::default()
+    );
 }
 
 #[test]
 fn labels_that_somebody_took_away_come_back() {
     let filestore = filestore("");
-    let mut observed = made(&plan(&filestore, &owner(), &Observed::default()));
+    let mut observed = made(&plan(
+        &filestore,
+        &owner(),
+        &Observed::default(),
+        Timestamp::UNIX_EPOCH,
+    ));
     observed.service.as_mut().unwrap().metadata.labels = None;
     let claim = observed.claim.as_mut().unwrap();
     claim.metadata.labels = None;
     claim.metadata.managed_fields =
         serde_json::from_value(json!([{"manager": FIELD_MANAGER}])).unwrap();
-    let plan = plan(&filestore, &owner(), &observed);
+    let plan = plan(&filestore, &owner(), &observed, Timestamp::UNIX_EPOCH);
     assert_eq!(kinds(&plan), [(Kind::Service, 1)]);
     assert!(
         plan.steps.iter().any(|step| matches!(
@@ -127,7 +153,12 @@ fn labels_that_somebody_took_away_come_back() {
 #[test]
 fn a_claim_that_is_being_deleted_stops_the_rest() {
     let filestore = filestore("");
-    let mut observed = made(&plan(&filestore, &owner(), &Observed::default()));
+    let mut observed = made(&plan(
+        &filestore,
+        &owner(),
+        &Observed::default(),
+        Timestamp::UNIX_EPOCH,
+    ));
     observed.claim.as_mut().unwrap().metadata.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-11-30T10:00:00Z")).unwrap());
     observed
@@ -138,7 +169,7 @@ fn a_claim_that_is_being_deleted_stops_the_rest() {
         .as_mut()
         .unwrap()
         .replicas = Some(0);
-    let plan = plan(&filestore, &owner(), &observed);
+    let plan = plan(&filestore, &owner(), &observed, Timestamp::UNIX_EPOCH);
     // No pod is started on what is going away, and the one that runs is left alone.
     assert_eq!(plan.steps, []);
     assert_eq!(

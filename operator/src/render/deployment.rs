@@ -4,6 +4,8 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy}
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::ObjectMeta;
 
+use super::GATEWAY_CONTAINER;
+use super::gateway::REQUIRE_MARKER;
 use super::labels::{labels, selector};
 use super::pod::pod_template;
 use crate::validate::ValidatedFilestore;
@@ -32,6 +34,18 @@ pub fn deployment(filestore: &ValidatedFilestore) -> Deployment {
         }),
         ..Deployment::default()
     }
+}
+
+/// The run that a Deployment's gateway waits for.
+pub fn required_marker(deployment: &Deployment) -> Option<String> {
+    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let gateway = pod
+        .containers
+        .iter()
+        .find(|container| container.name == GATEWAY_CONTAINER)?;
+    let args = gateway.args.as_deref().unwrap_or_default();
+    let at = args.iter().position(|arg| arg == REQUIRE_MARKER)?;
+    args.get(at + 1).cloned()
 }
 
 /// Name, namespace and labels of an object that carries the Filestore's name.

@@ -10,6 +10,9 @@ use crate::validate::{Server, ValidatedFilestore};
 /// Path on the S3 port that versitygw answers without credentials; no bucket can have this name.
 const HEALTH_PATH: &str = "/_health";
 
+/// Flag that keeps the gateway from being ready before a run was handed over.
+pub(super) const REQUIRE_MARKER: &str = "--require-marker";
+
 /// The serving container.
 pub(super) fn gateway(filestore: &ValidatedFilestore) -> Container {
     let root = key_env(
@@ -27,7 +30,11 @@ pub(super) fn gateway(filestore: &ValidatedFilestore) -> Container {
             // Opening a volume may replay what a crash left behind; until then nothing is wrong.
             startup_probe: Some(probe(ADMIN_PORT_NAME, "/healthz", 2, 150)),
             liveness_probe: Some(probe(ADMIN_PORT_NAME, "/healthz", 10, 6)),
-            readiness_probe: Some(probe(ADMIN_PORT_NAME, "/readyz", 5, 2)),
+            readiness_probe: Some(match &filestore.require_marker {
+                None => probe(ADMIN_PORT_NAME, "/readyz", 5, 2),
+                // Clients wait for the hand-over to show.
+                Some(_) => probe(ADMIN_PORT_NAME, "/readyz", 1, 10),
+            }),
             ..container(filestore, GATEWAY_CONTAINER, args(filestore))
         },
         Server::Versitygw { image } => {
@@ -71,6 +78,9 @@ fn args(filestore: &ValidatedFilestore) -> Vec<String> {
         (filestore.pod.grace_seconds - 5).max(1).to_string(),
     ];
     args.extend(metadata_args(filestore.storage.metadata));
+    if let Some(run) = &filestore.require_marker {
+        args.extend([REQUIRE_MARKER.to_owned(), run.clone()]);
+    }
     args
 }
 

@@ -7,7 +7,11 @@ use crate::validate::ValidatedFilestore;
 /// Label with the name of the Filestore.
 pub const NAME_LABEL: &str = "filestore.ryax.tech/name";
 
-const COMPONENT_LABEL: &str = "filestore.ryax.tech/component";
+/// Label with the part that an object plays.
+pub const COMPONENT_LABEL: &str = "filestore.ryax.tech/component";
+
+/// The part of the server.
+pub const GATEWAY: &str = "gateway";
 
 /// Labels that pods are selected by: for ever these two, since a Deployment's selector cannot
 /// change. None of them is an `app.kubernetes.io/` label, so that a pod is free to wear those
@@ -15,7 +19,7 @@ const COMPONENT_LABEL: &str = "filestore.ryax.tech/component";
 pub fn selector(filestore: &ValidatedFilestore) -> BTreeMap<String, String> {
     BTreeMap::from([
         (NAME_LABEL.to_owned(), filestore.name.clone()),
-        (COMPONENT_LABEL.to_owned(), "gateway".to_owned()),
+        (COMPONENT_LABEL.to_owned(), GATEWAY.to_owned()),
     ])
 }
 
@@ -25,7 +29,7 @@ pub fn labels(filestore: &ValidatedFilestore) -> BTreeMap<String, String> {
     let mut labels = selector(filestore);
     for (key, value) in [
         ("app.kubernetes.io/name", "filestore"),
-        ("app.kubernetes.io/component", "gateway"),
+        ("app.kubernetes.io/component", GATEWAY),
         ("app.kubernetes.io/managed-by", "filestore"),
     ] {
         labels.insert(key.to_owned(), value.to_owned());

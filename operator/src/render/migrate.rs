@@ -11,7 +11,7 @@ pub const MIGRATE_CONTAINER: &str = "migrate";
 
 /// What a container writes there becomes the message in its status (Kubernetes, "Determine the
 /// Reason for Pod Failure").
-const TERMINATION_LOG: &str = "/dev/termination-log";
+pub(super) const TERMINATION_LOG: &str = "/dev/termination-log";
 
 /// `filestore migrate run`; `None` when there is nothing to take over, or when the source is yet
 /// to be discovered.

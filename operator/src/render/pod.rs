@@ -72,7 +72,8 @@ fn volumes(filestore: &ValidatedFilestore) -> Vec<Volume> {
     volumes
 }
 
-fn claim_volume(name: &str, claim: &str, read_only: bool) -> Volume {
+/// A claim as a volume.
+pub(super) fn claim_volume(name: &str, claim: &str, read_only: bool) -> Volume {
     Volume {
         name: name.to_owned(),
         persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
@@ -84,7 +85,7 @@ fn claim_volume(name: &str, claim: &str, read_only: bool) -> Volume {
 }
 
 /// Pod Security Standard "restricted".
-fn security_context(security: &Security) -> PodSecurityContext {
+pub(super) fn security_context(security: &Security) -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),
         run_as_user: security.run_as_user,

@@ -2,9 +2,10 @@
 
 use filestore_common::marker::Counts;
 
-use super::{Verdict, reason, summary};
+use super::{Verdict, reason};
 use crate::api::{FilestoreStatus, MigrationStatus};
 use crate::observed::{ContainerView, Observed};
+use crate::summary;
 use crate::validate::ValidatedFilestore;
 
 /// Exit codes of `filestore migrate` (docs/reference/exit-codes.md) and their reasons.
@@ -20,7 +21,13 @@ const CODES: [(i32, &str); 8] = [
 ];
 
 /// Reasons that go away by trying again, which the kubelet does.
-const PASSING: [&str; 6] = [
+const PASSING: [&str; 12] = [
+    reason::PRECOPYING,
+    reason::AWAITING_APPROVAL,
+    reason::PREPARING,
+    reason::CUTTING_OVER,
+    reason::CUTOVER_FAILED,
+    reason::ROLLING_BACK,
     reason::PENDING,
     reason::COPYING,
     reason::SOURCE_UNREACHABLE,
@@ -28,6 +35,12 @@ const PASSING: [&str; 6] = [
     reason::VERIFY_FAILED,
     reason::INTERRUPTED,
 ];
+
+/// The reason for an exit code other than 0.
+pub(super) fn reason_of(code: i32) -> &'static str {
+    let known = CODES.iter().find(|(known, _)| *known == code);
+    known.map_or(reason::OBJECTS_FAILED, |(_, reason)| reason)
+}
 
 /// Whether a person is needed.
 pub(super) fn needs_a_person(verdict: &Verdict) -> bool {
@@ -43,9 +56,6 @@ pub(super) fn condition(
     let Some(migration) = &filestore.migration else {
         return Verdict::new(true, reason::NOT_REQUESTED, "a fresh store");
     };
-    if migration.source.is_none() {
-        return unnamed(&observed.legacy);
-    }
     match observed.migrate() {
         Some((ContainerView::Ended { code: 0, message }, _)) => {
             let told = summary::read(&message);
@@ -61,8 +71,7 @@ pub(super) fn condition(
             }
         }
         Some((ContainerView::Ended { code, message }, _)) => {
-            let known = CODES.iter().find(|(known, _)| *known == code);
-            let reason = known.map_or(reason::OBJECTS_FAILED, |(_, reason)| reason);
+            let reason = reason_of(code);
             let text = or(summary::read(&message).text, || {
                 format!("the take-over ended with exit code {code}")
             });
@@ -84,29 +93,6 @@ pub(super) fn condition(
             Verdict::new(false, reason::COPYING, "the take-over runs")
         }
         _ => Verdict::new(false, reason::PENDING, "the take-over has not begun"),
-    }
-}
-
-fn unnamed(legacy: &[String]) -> Verdict {
-    let names = legacy.join(", ");
-    match legacy.len() {
-        0 => Verdict::new(
-            true,
-            reason::NOTHING_TO_MIGRATE,
-            "no source is named and nothing in the namespace looks like a MinIO",
-        ),
-        1 => Verdict::new(
-            false,
-            reason::SOURCE_NOT_NAMED,
-            format!(
-                "{names} looks like the legacy store; name it under migration.source (endpoint, or existingClaim once it is stopped)"
-            ),
-        ),
-        _ => Verdict::new(
-            false,
-            reason::AMBIGUOUS_SOURCE,
-            format!("{names} look like legacy stores; name one under migration.source"),
-        ),
     }
 }
 
@@ -166,5 +152,6 @@ pub(super) fn numbers(
             before.and_then(|before| before.bytes),
         ),
         restarts: restarts.filter(|count| *count > 0),
+        ..MigrationStatus::default()
     })
 }

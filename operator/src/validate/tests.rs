@@ -66,6 +66,7 @@ fn openshift_sets_no_ids() {
         valid.security,
         Security {
             run_as_user: None,
+            user_is_set: false,
             run_as_group: None,
             fs_group: None
         }
@@ -136,12 +137,28 @@ const REFUSED: &[(&str, &str)] = &[
         "spec.migration.mode: offline needs source.existingClaim",
     ),
     (
-        "MINIMALmigration: {source: {}}",
-        "spec.migration.source: set exactly one of endpoint",
+        "MINIMALmigration: {source: {service: a, workload: {kind: Deployment, name: b}}}",
+        "spec.migration.source: set at most one of endpoint, existingClaim, service and workload",
+    ),
+    (
+        "MINIMALmigration: {source: {endpoint: 'http://a', service: b}}",
+        "spec.migration.source: set at most one of endpoint, existingClaim, service and workload",
+    ),
+    (
+        "MINIMALmigration: {source: {path: a}}",
+        "spec.migration.source.path: belongs to existingClaim",
+    ),
+    (
+        "MINIMALmigration: {cutover: manual, source: {existingClaim: c}}",
+        "spec.migration: cutover, approve and rollback go with a legacy store in the cluster",
+    ),
+    (
+        "MINIMALmigration: {rollback: {requestID: other}}",
+        "spec.migration.rollback.requestID: is \"other\", the migration is \"files\"",
     ),
     (
         "MINIMALmigration: {source: {endpoint: 'http://a', existingClaim: c}}",
-        "spec.migration.source: set exactly one of endpoint",
+        "spec.migration.source: set only one of endpoint",
     ),
     (
         "MINIMALmigration: {source: {endpoint: 'minio:9000'}}",
@@ -165,7 +182,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "MINIMALmigration: {source: {existingClaim: c, credentials: {secretRef: {name: root}}}}",
-        "spec.migration.source: credentials belong to endpoint",
+        "spec.migration.source: a drive needs no credentials",
     ),
     (
         "MINIMALmigration: {source: {existingClaim: c, path: a/../..}}",

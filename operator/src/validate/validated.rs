@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use filestore_common::BucketName;
 
 use crate::api::{
-    AccessMode, Durability, MetadataMode, NetworkPolicySpec, PlacementSpec, ResourcesSpec, Verify,
+    AccessMode, CutoverPolicy, Durability, MetadataMode, NetworkPolicySpec, PlacementSpec, Prefer,
+    ResourcesSpec, Verify, WorkloadReference,
 };
 
 /// Everything the builders need, with every default filled in.
@@ -50,6 +51,8 @@ pub struct ValidatedFilestore {
     pub monitoring: Monitoring,
     /// The site, where it is told.
     pub site: Option<Site>,
+    /// The pod is ready only when the marker on the volume says that this run was handed over.
+    pub require_marker: Option<String>,
 }
 
 /// A further name of the store.
@@ -156,12 +159,44 @@ pub struct NewClaim {
 pub struct Migration {
     /// Names the run in the marker.
     pub id: Option<String>,
-    /// The legacy store; `None` = to be discovered in the cluster.
+    /// A legacy store that the pod itself takes over before it serves; `None` = one in the
+    /// cluster, see [`Migration::cluster`].
     pub source: Option<Source>,
+    /// A legacy store in the namespace, which the operator takes over; exactly when `source` is
+    /// `None`.
+    pub cluster: Option<InCluster>,
     /// How closely both sides are compared before cut-over.
     pub verify: Verify,
     /// Objects copied at the same time; `None` = as the migrator does by itself.
     pub parallelism: Option<u16>,
+}
+
+/// A take-over of a legacy store in the namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InCluster {
+    /// Names the run.
+    pub run: String,
+    /// Which store; `Any` = the only one that there is.
+    pub wanted: Wanted,
+    /// Its keys; `None` = those that it is started with.
+    pub keys: Option<KeyPair>,
+    /// Whether the cut-over waits.
+    pub cutover: CutoverPolicy,
+    /// Hash of the plan that was approved.
+    pub approve: Option<String>,
+    /// The way back is asked for; who wins where both sides changed an object.
+    pub back: Option<Option<Prefer>>,
+}
+
+/// Which MinIO of the namespace is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The only one.
+    Any,
+    /// The one that this Service leads to.
+    Service(String),
+    /// This one.
+    Workload(WorkloadReference),
 }
 
 /// The legacy store.
@@ -188,6 +223,8 @@ pub enum Source {
 pub struct Security {
     /// User id.
     pub run_as_user: Option<i64>,
+    /// The spec names the user id.
+    pub user_is_set: bool,
     /// Group id.
     pub run_as_group: Option<i64>,
     /// Group of the volume.

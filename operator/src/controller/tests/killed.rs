@@ -61,7 +61,7 @@ async fn play(
         );
         cluster.server.state().left = None;
         // What was in memory is gone.
-        cluster.context = context(&cluster.server);
+        cluster.context = context(&cluster.server, &cluster.volume);
     }
     cluster.settle().await;
     let writes = events(&cluster) - before;

@@ -190,7 +190,7 @@ impl State {
     }
 }
 
-const PLURALS: [&str; 13] = [
+const PLURALS: [&str; 14] = [
     "pods",
     "deployments",
     "statefulsets",
@@ -204,12 +204,15 @@ const PLURALS: [&str; 13] = [
     "networkpolicies",
     "servicemonitors",
     "prometheusrules",
+    "jobs",
 ];
 
 fn selects(selector: &str, object: &Value) -> bool {
-    let (key, value) = selector.split_once("%3D").unwrap();
-    let key = key.replace("%2F", "/");
-    object["metadata"]["labels"][key] == json!(value)
+    selector.split("%2C").all(|part| {
+        let (key, value) = part.split_once("%3D").unwrap();
+        let key = key.replace("%2F", "/");
+        object["metadata"]["labels"][key] == json!(value)
+    })
 }
 
 /// Takes away what this manager applied before and does not any more.

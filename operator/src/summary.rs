@@ -1,18 +1,24 @@
 //! The termination message of a take-over: the JSON of `migrate --summary-file`, or the last lines
 //! of its log when it could not write one.
 
-use filestore_common::marker::Counts;
+use filestore_common::marker::{Counts, MarkerState};
 use serde::Deserialize;
 
 /// What the message tells, for people and in numbers.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Summary {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
     /// One line; empty when there is nothing to say.
-    pub(super) text: String,
+    pub text: String,
     /// There was no legacy store.
-    pub(super) nothing_to_migrate: bool,
+    pub nothing_to_migrate: bool,
     /// What the marker says was carried.
-    pub(super) carried: Option<Counts>,
+    pub carried: Option<Counts>,
+    /// State and run of the marker.
+    pub marker: Option<(MarkerState, String)>,
+    /// Objects that were copied, and those that were the same.
+    pub copied: Option<(u64, u64)>,
+    /// Why something stays behind.
+    pub left_behind: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -25,10 +31,22 @@ struct File {
     #[serde(default)]
     failures: Vec<String>,
     marker: Option<Stage>,
+    outcomes: Option<Outcomes>,
+    #[serde(default)]
+    not_carried: serde_json::Map<String, serde_json::Value>,
 }
 
 #[derive(Debug, Deserialize)]
+struct Outcomes {
+    copied: u64,
+    skipped: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Stage {
+    run_id: String,
+    state: MarkerState,
     carried: Counts,
 }
 
@@ -36,7 +54,7 @@ struct Stage {
 const LONGEST: usize = 1000;
 
 /// Reads a termination message.
-pub(super) fn read(message: &str) -> Summary {
+pub(crate) fn read(message: &str) -> Summary {
     match serde_json::from_str::<File>(message) {
         Ok(file) => told(file),
         Err(_) => Summary {
@@ -47,7 +65,10 @@ pub(super) fn read(message: &str) -> Summary {
 }
 
 fn told(file: File) -> Summary {
-    let carried = file.marker.map(|marker| marker.carried);
+    let (carried, marker) = match file.marker {
+        Some(found) => (Some(found.carried), Some((found.state, found.run_id))),
+        None => (None, None),
+    };
     let text = match (file.exit, &carried) {
         (0, Some(carried)) => format!(
             "{} objects, {} bytes in {} buckets",
@@ -67,6 +88,9 @@ fn told(file: File) -> Summary {
         text: last_line(&text),
         nothing_to_migrate: file.ending.as_deref() == Some("nothingToMigrate"),
         carried,
+        marker,
+        copied: file.outcomes.map(|found| (found.copied, found.skipped)),
+        left_behind: file.not_carried.keys().cloned().collect(),
     }
 }
 
