@@ -41,6 +41,7 @@ impl Admin {
 
     async fn metrics(&self) -> Reply {
         self.measure_space().await;
+        self.metrics.set_usage(&self.store.usage());
         match self.metrics.encode() {
             Ok(text) => found(metrics::CONTENT_TYPE, text),
             Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "cannot encode\n"),

@@ -1,10 +1,10 @@
-//! Every metric of the gateway: names, help and buckets. No label holds a bucket, a key or text
-//! of a client.
+//! Every metric of the gateway: names, help and buckets. No label holds a key or text of a
+//! client; only what is counted for each bucket has the bucket's name.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use filestore_store::Space;
+use filestore_store::{BucketUsage, Space};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -38,6 +38,11 @@ struct KindLabel {
     kind: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BucketLabel {
+    bucket: String,
+}
+
 type Histograms = Family<OperationLabel, Histogram, fn() -> Histogram>;
 type UnsignedGauge = Gauge<u64, AtomicU64>;
 
@@ -63,6 +68,17 @@ pub(crate) struct Metrics {
     users: Gauge,
     access_failures: Counter,
     access_current: Gauge,
+    buckets: Buckets,
+}
+
+/// What is counted for each bucket.
+#[derive(Debug, Default)]
+struct Buckets {
+    counted: Family<BucketLabel, UnsignedGauge>,
+    objects: Family<BucketLabel, UnsignedGauge>,
+    size: Family<BucketLabel, UnsignedGauge>,
+    quota: Family<BucketLabel, UnsignedGauge>,
+    quota_objects: Family<BucketLabel, UnsignedGauge>,
 }
 
 /// Everything that [`Metrics::store_error`] is called with.
@@ -87,7 +103,9 @@ impl Metrics {
             users: Gauge::default(),
             access_failures: Counter::default(),
             access_current: Gauge::default(),
+            buckets: Buckets::default(),
         };
+        metrics.register_buckets();
         metrics.register_access();
         metrics.register_requests();
         metrics.register_store();
@@ -156,6 +174,37 @@ impl Metrics {
             "last_reload_successful",
             "0 while the access files are unusable and older ones are in force",
             self.access_current.clone(),
+        );
+    }
+
+    fn register_buckets(&mut self) {
+        let registry = self.registry.sub_registry_with_prefix("bucket");
+        registry.register(
+            "counted",
+            "0 until the first count is complete: nothing is refused for a quota before",
+            self.buckets.counted.clone(),
+        );
+        registry.register(
+            "objects",
+            "Objects in the bucket",
+            self.buckets.objects.clone(),
+        );
+        registry.register_with_unit(
+            "size",
+            "Size of all objects in the bucket",
+            Unit::Bytes,
+            self.buckets.size.clone(),
+        );
+        registry.register_with_unit(
+            "quota",
+            "What the bucket may hold",
+            Unit::Bytes,
+            self.buckets.quota.clone(),
+        );
+        registry.register(
+            "quota_objects",
+            "Number of objects that the bucket may hold",
+            self.buckets.quota_objects.clone(),
         );
     }
 
@@ -242,6 +291,33 @@ impl Metrics {
         self.available_inodes.set(space.available_inodes);
     }
 
+    /// Takes what is known of each bucket, and forgets buckets that are gone.
+    pub(crate) fn set_usage(&self, usage: &[BucketUsage]) {
+        let buckets = &self.buckets;
+        for family in [
+            &buckets.counted,
+            &buckets.objects,
+            &buckets.size,
+            &buckets.quota,
+            &buckets.quota_objects,
+        ] {
+            family.clear();
+        }
+        for one in usage {
+            let set = |family: &Family<BucketLabel, UnsignedGauge>, value: Option<u64>| {
+                if let Some(value) = value {
+                    let bucket = one.bucket.clone();
+                    family.get_or_create(&BucketLabel { bucket }).set(value);
+                }
+            };
+            set(&buckets.counted, Some(u64::from(one.usage.is_some())));
+            set(&buckets.objects, one.usage.map(|usage| usage.objects));
+            set(&buckets.size, one.usage.map(|usage| usage.bytes));
+            set(&buckets.quota, one.quota.bytes);
+            set(&buckets.quota_objects, one.quota.objects);
+        }
+    }
+
     /// All metrics as text.
     pub(crate) fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
@@ -252,6 +328,8 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use filestore_store::{Quota, Usage};
+
     use super::*;
 
     #[test]
@@ -269,6 +347,29 @@ mod tests {
             total_inodes: 10,
             available_inodes: 4,
         });
+        metrics.set_usage(&[BucketUsage {
+            bucket: "gone".to_owned(),
+            usage: None,
+            quota: Quota::default(),
+        }]);
+        metrics.set_usage(&[
+            BucketUsage {
+                bucket: "a".to_owned(),
+                usage: Some(Usage {
+                    objects: 2,
+                    bytes: 30,
+                }),
+                quota: Quota {
+                    bytes: Some(100),
+                    objects: Some(5),
+                },
+            },
+            BucketUsage {
+                bucket: "b".to_owned(),
+                usage: None,
+                quota: Quota::default(),
+            },
+        ]);
 
         let text = metrics.encode().unwrap();
 
@@ -286,10 +387,18 @@ mod tests {
             "filestore_store_available_bytes 40",
             "filestore_store_inodes 10",
             "filestore_store_available_inodes 4",
+            r#"filestore_bucket_counted{bucket="a"} 1"#,
+            r#"filestore_bucket_objects{bucket="a"} 2"#,
+            r#"filestore_bucket_size_bytes{bucket="a"} 30"#,
+            r#"filestore_bucket_quota_bytes{bucket="a"} 100"#,
+            r#"filestore_bucket_quota_objects{bucket="a"} 5"#,
+            r#"filestore_bucket_counted{bucket="b"} 0"#,
         ] {
             assert!(text.lines().any(|had| had == line), "{line}\n{text}");
         }
         assert!(text.contains(r#"filestore_build_info{version=""#), "{text}");
+        assert!(!text.contains("gone"), "{text}");
+        assert!(!text.contains(r#"objects{bucket="b"}"#), "{text}");
         assert!(text.ends_with("# EOF\n"));
     }
 }

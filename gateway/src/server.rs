@@ -12,6 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use filestore_common::shutdown::CancellationToken;
 use filestore_store::{Store, StoreOptions};
@@ -37,6 +38,9 @@ const BACKLOG: i32 = 1024;
 /// Threads for file work beside each serving thread. A file system that hangs fills them and
 /// requests queue; the process stays small and alive.
 const BLOCKING_THREADS: usize = 64;
+
+/// How often buckets are counted again, for what others wrote to the volume.
+const COUNT_PERIOD: Duration = Duration::from_hours(12);
 
 /// Why a gateway did not start or ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +124,7 @@ impl Gateway {
             .transpose()
             .map_err(Error::Start)?;
         let store = Arc::new(open_store(config)?);
+        store.set_quotas(&accounts.quotas());
         raise_file_limit();
 
         let metrics = Arc::new(Metrics::new());
@@ -155,7 +160,9 @@ impl Gateway {
             config.require_marker.clone(),
             shutdown.clone(),
         );
+        threads.push(count(&store).map_err(Error::Start)?);
         let control = control::Control {
+            store: Arc::clone(&store),
             listeners,
             workers,
             admin: admin_listener.map(|listener| (listener, Arc::new(admin))),
@@ -166,7 +173,8 @@ impl Gateway {
             serving,
             shutdown: shutdown.clone(),
         };
-        threads.push(control.spawn().map_err(Error::Start)?);
+        let control = control.spawn().inspect_err(|_| store.stop_counting());
+        threads.push(control.map_err(Error::Start)?);
         tracing::info!(
             volume = %store.path().display(),
             metadata = ?store.metadata_mode(),
@@ -227,10 +235,28 @@ fn open_store(config: &Config) -> Result<Store, Error> {
         None => (config.volume.clone(), options),
         Some(root) => options.for_data_root(root),
     };
-    Store::open(&volume, &options).map_err(|source| Error::Volume {
+    let opened = Store::open(&volume, &options).and_then(|store| {
+        store.start_counting()?;
+        Ok(store)
+    });
+    opened.map_err(|source| Error::Volume {
         volume: volume.display().to_string(),
         source,
     })
+}
+
+/// Starts the thread that counts what the buckets hold, until [`Store::stop_counting`]; nothing
+/// changes the volume any more then.
+fn count(store: &Arc<Store>) -> io::Result<JoinHandle<()>> {
+    let store = Arc::clone(store);
+    thread::Builder::new()
+        .name("count".to_owned())
+        .spawn(move || {
+            store.count(COUNT_PERIOD);
+            if let Err(error) = store.save_counts() {
+                tracing::warn!(%error, "Counts of the buckets could not be kept for the next start");
+            }
+        })
 }
 
 fn http(

@@ -114,6 +114,7 @@ impl Volume {
             );
         }
         outcome?;
+        self.counters.created(bucket, made);
         drop(gate);
         self.flush.directory(&dir)?;
         self.flush.directory(&self.root)?;
@@ -257,6 +258,7 @@ impl Volume {
             self.bucket_dir(bucket)?;
             return Err(Error::BucketNotEmpty);
         }
+        self.counters.forget(bucket);
         self.flush.directory(&self.root)?;
         if self.mode == MetadataMode::Sidecar {
             self.remove_records(bucket)?;

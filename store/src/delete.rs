@@ -23,20 +23,29 @@ impl Volume {
         let between_processes = self.exclude_processes(bucket, key, precondition)?;
         let guard = self.locks.write(bucket, key.as_str());
         self.check(bucket, key, precondition)?;
+        let change = self.counters.begin(bucket, key, None, || Ok(None))?;
         let location = Location::of(key);
+        let mut size = None;
         let from_tree = match &location {
             Location::Overflow => None,
             Location::Tree {
                 path,
                 directory_object: false,
-            } => self.remove_file(bucket, path)?,
+            } => self.remove_file(bucket, path)?.map(|(removed, place)| {
+                size = Some(removed);
+                place
+            }),
             Location::Tree {
                 path,
                 directory_object: true,
-            } => self.remove_directory_object(bucket, key, path)?,
+            } => {
+                let place = self.remove_directory_object(bucket, key, path)?;
+                size = place.as_ref().map(|_| 0);
+                place
+            }
         };
         let from_overflow = self.overflow.remove(self, bucket, key)?;
-        let removed = from_tree.is_some() || from_overflow;
+        let removed = from_tree.is_some() || from_overflow.is_some();
         if removed && self.mode == MetadataMode::Sidecar {
             // The data must be gone first: a record that outlives it is no object.
             if let Some((parent, _)) = &from_tree {
@@ -44,17 +53,18 @@ impl Volume {
             }
             self.remove_record(bucket, key)?;
         }
+        change.end(size.or(from_overflow));
         drop((guard, between_processes));
         if let Some((parent, path)) = from_tree {
             self.settle_removal(bucket, &parent, &path)?;
-        } else if !from_overflow {
+        } else if from_overflow.is_none() {
             self.bucket_dir(bucket)?;
         }
         Ok(removed)
     }
 
-    /// Unlinks the file at `path` in a bucket; returns its directory and that one's path.
-    fn remove_file(&self, bucket: &BucketName, path: &str) -> Result<Option<(Dir, String)>> {
+    /// Unlinks the file at `path` in a bucket; returns its size, its directory and that one's path.
+    fn remove_file(&self, bucket: &BucketName, path: &str) -> Result<Option<(u64, (Dir, String))>> {
         let io = |error| Error::io("delete an object", error);
         let (parent_path, name) = split(path);
         let parent = match self.root.open_dir(&below(bucket, parent_path)) {
@@ -62,14 +72,14 @@ impl Volume {
             Err(error) if is_absent(error) => return Ok(None),
             Err(error) => return Err(io(error)),
         };
-        let removed = match parent.stat(name).map_err(io)? {
+        match parent.stat(name).map_err(io)? {
             Some(stat) if dir::file_type(&stat) == FileType::RegularFile => {
-                self.unlink(&parent, name, &stat).map_err(io)?
+                let removed = self.unlink(&parent, name, &stat).map_err(io)?;
+                Ok(removed.then(|| (dir::size(&stat), (parent, parent_path.to_owned()))))
             }
             // Links, FIFOs and devices are no objects.
-            _ => false,
-        };
-        Ok(removed.then(|| (parent, parent_path.to_owned())))
+            _ => Ok(None),
+        }
     }
 
     /// Makes a directory object a plain directory; returns it and its path.

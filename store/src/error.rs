@@ -52,12 +52,15 @@ pub enum Error {
     /// Metadata does not fit what the file system takes.
     #[error("metadata too large for the file system: {0}")]
     MetadataTooLarge(String),
-    /// The volume or the quota is full.
+    /// The volume, or a quota of its file system, is full.
     #[error("no space left: {context}")]
     NoSpace {
         /// Verb and object.
         context: String,
     },
+    /// The bucket may not hold more ([`crate::Quota`]).
+    #[error("quota of the bucket exceeded")]
+    QuotaExceeded,
     /// The volume cannot be used as asked; the text says what to do.
     #[error("{0}")]
     Volume(String),

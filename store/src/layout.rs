@@ -28,6 +28,8 @@ pub(crate) const OVERFLOW_DIR: &str = "keys";
 pub(crate) const META_DIR: &str = "meta";
 /// Intent records of sidecar mode, below [`CONTROL_DIR`].
 pub(crate) const INTENTS_DIR: &str = "intents";
+/// What was counted when the last process ended, below [`CONTROL_DIR`].
+pub(crate) const COUNTERS_FILE: &str = "counters";
 /// Deferred deletes, below [`CONTROL_DIR`].
 pub(crate) const TRASH_DIR: &str = "trash";
 /// First part of the names of our temporary files.

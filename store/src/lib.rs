@@ -12,6 +12,7 @@
 mod attributes;
 mod bucket;
 pub mod convert;
+mod counters;
 mod delete;
 mod dir;
 pub mod error;

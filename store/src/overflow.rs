@@ -133,28 +133,28 @@ impl Overflow {
         volume.flush.directory(&self.dir)
     }
 
-    /// Removes the file of a key; `false` when it is not here.
+    /// Removes the file of a key; returns its size, `None` when it is not here.
     pub(crate) fn remove(
         &self,
         volume: &Volume,
         bucket: &BucketName,
         key: &ObjectKey,
-    ) -> Result<bool> {
+    ) -> Result<Option<u64>> {
         let Some((file, stat)) = self.open(bucket, key)? else {
-            return Ok(false);
+            return Ok(None);
         };
         drop(file);
         let io = |error| Error::io("delete an overflow key", error);
         let name = hash_name(key.as_str());
         let dir = match self.dir.open_dir(&hash_dir(bucket, &name)) {
             Ok(dir) => dir,
-            Err(error) if crate::dir::is_absent(error) => return Ok(false),
+            Err(error) if crate::dir::is_absent(error) => return Ok(None),
             Err(error) => return Err(io(error)),
         };
         let removed = volume.unlink(&dir, &name, &stat).map_err(io)?;
         volume.flush.directory(&dir)?;
         self.tidy(bucket, &name[..2]).map_err(io)?;
-        Ok(removed)
+        Ok(removed.then(|| crate::dir::size(&stat)))
     }
 
     /// Removes the directories of a bucket that are empty, so that the others know at once that

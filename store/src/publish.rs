@@ -49,6 +49,8 @@ struct Finished<'a> {
 struct Placed {
     parent: Dir,
     path: Option<String>,
+    /// Size in bytes of the object that was there before.
+    old: Option<u64>,
 }
 
 impl Volume {
@@ -75,16 +77,20 @@ impl Volume {
             .unwrap_or_else(PoisonError::into_inner);
         let guard = self.locks.write(new.bucket, new.key.as_str());
         self.check(new.bucket, new.key, new.precondition)?;
-        let to_flush = match self.place_directory(&mut finished, new, &location)? {
-            Some(placed) => Some(placed),
-            None if self.mode == MetadataMode::Xattr => {
-                Some(self.place(&mut finished, new, &location)?)
+        let size = dir::size(&finished.stat);
+        let change = self.counters.begin(new.bucket, new.key, Some(size), || {
+            self.size_now(new.bucket, new.key)
+        })?;
+        let (old, to_flush) = match self.place_anywhere(&mut finished, new, &location) {
+            Ok(placed) => placed,
+            Err(error @ (Error::PreconditionFailed | Error::NoSuchBucket)) => {
+                change.cancel();
+                return Err(error);
             }
-            None => {
-                self.place_with_record(&mut finished, new, &location)?;
-                None
-            }
+            // It may have its name: the change stays in doubt.
+            Err(error) => return Err(error),
         };
+        change.end(old);
         drop((guard, gate, between_processes));
         if let Some(placed) = to_flush {
             self.flush_place(new.bucket, &placed)?;
@@ -94,6 +100,26 @@ impl Volume {
             last_modified: dir::mtime(&finished.stat),
             meta: new.meta.clone(),
         })
+    }
+
+    /// Gives a body its name. Returns the size of the object that was there before, and what is
+    /// yet to be flushed.
+    fn place_anywhere(
+        &self,
+        finished: &mut Finished<'_>,
+        new: &Publication<'_>,
+        location: &Location,
+    ) -> Result<(Option<u64>, Option<Placed>)> {
+        if let Some(placed) = self.place_directory(finished, new, location)? {
+            return Ok((placed.old, Some(placed)));
+        }
+        match self.mode {
+            MetadataMode::Xattr => {
+                let placed = self.place(finished, new, location)?;
+                Ok((placed.old, Some(placed)))
+            }
+            MetadataMode::Sidecar => Ok((self.place_with_record(finished, new, location)?, None)),
+        }
     }
 
     /// Gives a body its attributes, time and mode.
@@ -134,13 +160,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives a body its name and, in sidecar mode, its record; flushes both.
+    /// Gives a body its name and, in sidecar mode, its record; flushes both. Returns the size of
+    /// the object that was there before.
     fn place_with_record(
         &self,
         finished: &mut Finished<'_>,
         new: &Publication<'_>,
         location: &Location,
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let staged = &finished.file.file;
         finished.stat = self.make_distinct(new.bucket, new.key, staged, finished.stat)?;
         let attributes = finished.attributes.clone();
@@ -155,7 +182,8 @@ impl Volume {
         };
         // The record must not outrun its data. If this fails, the intent stays for the next start.
         self.flush_place(new.bucket, &placed)?;
-        self.fulfil(&intent)
+        self.fulfil(&intent)?;
+        Ok(placed.old)
     }
 
     fn flush_place(&self, bucket: &BucketName, placed: &Placed) -> Result<()> {

@@ -257,3 +257,32 @@ pub struct CompleteOptions {
     /// Accepts parts below 5 MiB (trusted import of what another server took).
     pub allow_small_parts: bool,
 }
+
+/// What a bucket holds, as a listing shows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Usage {
+    /// Number of objects.
+    pub objects: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+}
+
+/// What a bucket may hold; `None` = any number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of the bodies of all objects.
+    pub bytes: Option<u64>,
+    /// Number of objects.
+    pub objects: Option<u64>,
+}
+
+/// Usage and quota of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketUsage {
+    /// Its name.
+    pub bucket: String,
+    /// `None` until the first count is complete.
+    pub usage: Option<Usage>,
+    /// Its quota.
+    pub quota: Quota,
+}

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// An open volume. Cheap to share behind an `Arc`; every method may be called from any thread.
 #[derive(Debug)]
 pub struct Store {
-    volume: Volume,
+    pub(crate) volume: Volume,
     names: NameCache,
 }
 
@@ -165,12 +165,16 @@ impl Store {
     /// Starts a body for `key`. `size` preallocates when known.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`], [`Error::ReservedKey`], [`Error::NoSpace`].
+    /// [`Error::NoSuchBucket`], [`Error::ReservedKey`], [`Error::NoSpace`],
+    /// [`Error::QuotaExceeded`] when that is known already.
     pub fn stage(&self, bucket: &BucketName, key: &ObjectKey, size: Option<u64>) -> Result<Staged> {
         let target = Target::Object {
             bucket: bucket.clone(),
             key: key.clone(),
         };
+        if let Some(size) = size {
+            self.volume.admit(bucket, Some(key), size)?;
+        }
         self.volume.stage(target, size)
     }
 
@@ -179,7 +183,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::PreconditionFailed`], [`Error::NoSuchKey`] (`If-Match` on a missing key),
-    /// [`Error::NoSuchBucket`], [`Error::MetadataTooLarge`], [`Error::NoSpace`].
+    /// [`Error::NoSuchBucket`], [`Error::MetadataTooLarge`], [`Error::NoSpace`],
+    /// [`Error::QuotaExceeded`].
     pub fn publish(
         &self,
         staged: Staged,
@@ -283,7 +288,8 @@ impl Store {
     /// Starts the body of a part.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`], [`Error::NoSuchUpload`], [`Error::NoSpace`].
+    /// [`Error::NoSuchBucket`], [`Error::NoSuchUpload`], [`Error::NoSpace`],
+    /// [`Error::QuotaExceeded`] when not even this part would fit.
     pub fn stage_part(
         &self,
         bucket: &BucketName,
@@ -292,6 +298,9 @@ impl Store {
         number: u32,
         size: Option<u64>,
     ) -> Result<Staged> {
+        if let Some(size) = size {
+            self.volume.admit(bucket, None, size)?;
+        }
         self.volume.stage_part(bucket, key, upload_id, number, size)
     }
 
@@ -335,7 +344,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`], [`Error::InvalidPart`], [`Error::InvalidPartOrder`],
-    /// [`Error::PartTooSmall`], [`Error::BadDigest`], [`Error::PreconditionFailed`].
+    /// [`Error::PartTooSmall`], [`Error::BadDigest`], [`Error::PreconditionFailed`],
+    /// [`Error::QuotaExceeded`] (the parts stay).
     pub fn complete_upload(
         &self,
         bucket: &BucketName,

@@ -13,6 +13,7 @@ mod sweep;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
+use crate::counters::{self, Counters};
 use crate::dir::Dir;
 use crate::flush::Flush;
 use crate::layout;
@@ -55,6 +56,8 @@ pub(crate) struct Volume {
     pub(crate) trash: Trash,
     /// Held shared while an object becomes visible, exclusively while a bucket is removed.
     pub(crate) bucket_gate: RwLock<()>,
+    /// What buckets hold and may hold.
+    pub(crate) counters: Counters,
     /// Keeps the lock of the volume.
     lock: lock::Lock,
 }
@@ -121,6 +124,7 @@ impl Volume {
             overflow: Overflow::new(keys),
             trash: Trash::start(trash)?,
             bucket_gate: RwLock::new(()),
+            counters: Counters::new(counters::saved::take(control, claim.lock.alone)?),
             control: claim.control,
             lock: claim.lock,
         };
@@ -133,6 +137,11 @@ impl Volume {
         marker::adopt(&volume, base)?;
         volume.lock.settle(path)?;
         Ok(volume)
+    }
+
+    /// Whether no other process had the volume open when this one opened it.
+    pub(crate) fn was_alone(&self) -> bool {
+        self.lock.alone
     }
 
     /// See [`crate::Store::sync`].

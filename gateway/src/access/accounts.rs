@@ -1,9 +1,11 @@
 //! Users and quotas in force: read at start, followed while the gateway runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use filestore_store::Quota;
 
 use super::document::{AccessError, Policy, parse};
 use super::{Principal, User};
@@ -188,6 +190,11 @@ impl Accounts {
     pub(crate) fn overlap(&self) -> bool {
         let several = |holder: &Holder| holder.secrets.len() > 1;
         self.root.overlap() || self.are_followed() && self.current().keys.values().any(several)
+    }
+
+    /// Quotas of buckets, by name.
+    pub(crate) fn quotas(&self) -> BTreeMap<String, Quota> {
+        self.current().policy.quotas.clone()
     }
 
     /// Number of users.

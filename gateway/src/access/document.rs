@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytesize::ByteSize;
 use filestore_common::BucketName;
+use filestore_store::Quota;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -87,15 +88,6 @@ struct BucketEntry {
     quota: Option<u64>,
     #[serde(default)]
     max_objects: Option<u64>,
-}
-
-/// What a bucket may hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Quota {
-    /// Bytes of all objects.
-    pub(crate) bytes: Option<u64>,
-    /// Number of objects.
-    pub(crate) objects: Option<u64>,
 }
 
 /// All that the files say, checked.

@@ -90,6 +90,12 @@ pub(crate) fn from_store(error: StoreError) -> S3Error {
             "The key is reserved for the gateway's own files.",
         ),
         StoreError::MetadataTooLarge(_) => code(S3ErrorCode::MetadataTooLarge),
+        // As MinIO says it: clients know the code, and by its status none of them tries again.
+        StoreError::QuotaExceeded => {
+            let mut error = custom("XMinioAdminBucketQuotaExceeded", StatusCode::BAD_REQUEST);
+            error.set_message("Bucket quota exceeded");
+            error
+        }
         StoreError::NoSpace { .. } => {
             RequestContext::failed("no_space", &error);
             let mut answer = custom("InsufficientStorage", StatusCode::INSUFFICIENT_STORAGE);

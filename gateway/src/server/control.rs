@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use filestore_common::shutdown::CancellationToken;
+use filestore_store::Store;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinSet;
 
@@ -28,6 +29,7 @@ pub(super) struct Control {
     pub(super) workers: Vec<UnboundedSender<TcpStream>>,
     pub(super) admin: Option<(TcpListener, Arc<Admin>)>,
     pub(super) credentials: Arc<Credentials>,
+    pub(super) store: Arc<Store>,
     pub(super) accounts: Arc<Accounts>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) credentials_period: Duration,
@@ -65,14 +67,16 @@ impl Control {
             beside.spawn(follow(self.credentials, self.credentials_period));
         }
         if self.accounts.are_followed() {
-            let (accounts, metrics) = (self.accounts, self.metrics);
-            beside.spawn(follow_access(accounts, metrics, self.credentials_period));
+            let of_store = (Arc::clone(&self.store), self.metrics);
+            let period = self.credentials_period;
+            beside.spawn(follow_access(self.accounts, of_store, period));
         }
         if let Some((listener, admin)) = self.admin {
             beside.spawn(pages::serve(listener, admin));
         }
         while accepting.join_next().await.is_some() {}
         self.serving.recv().await;
+        self.store.stop_counting();
     }
 }
 
@@ -135,7 +139,11 @@ async fn follow(credentials: Arc<Credentials>, period: Duration) {
 }
 
 /// Takes access files over when they change.
-async fn follow_access(accounts: Arc<Accounts>, metrics: Arc<Metrics>, period: Duration) {
+async fn follow_access(
+    accounts: Arc<Accounts>,
+    (store, metrics): (Arc<Store>, Arc<Metrics>),
+    period: Duration,
+) {
     let mut period = tokio::time::interval(period);
     let mut told = None;
     loop {
@@ -147,6 +155,7 @@ async fn follow_access(accounts: Arc<Accounts>, metrics: Arc<Metrics>, period: D
                 metrics.access_read();
                 if reload == Reload::Changed {
                     metrics.set_users(accounts.users());
+                    store.set_quotas(&accounts.quotas());
                     tracing::info!(users = accounts.users(), "Access changed");
                 }
             }

@@ -12,5 +12,6 @@ mod files;
 #[cfg(test)]
 mod harness;
 mod http;
+mod quota;
 #[cfg(test)]
 mod sigv4;

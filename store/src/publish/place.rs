@@ -43,10 +43,11 @@ impl Volume {
                 directory_object: true,
             } => {
                 // The body of a directory object takes the place of the directory's attributes.
-                let placed = self.place_overflow(finished, new)?;
+                let mut placed = self.place_overflow(finished, new)?;
                 self.flush_place(new.bucket, &placed)?;
                 if let Some((dir, _)) = self.remove_directory_object(new.bucket, new.key, path)? {
                     self.flush.directory(&dir)?;
+                    placed.old = Some(0);
                 }
                 return Ok(placed);
             }
@@ -75,12 +76,12 @@ impl Volume {
             let Some(parent) = self.enter(new.bucket, &whole)? else {
                 return Ok(None);
             };
-            let placed = |parent| {
+            let placed = |parent, old| {
                 let path = Some(whole.clone());
-                Ok(Some(Placed { parent, path }))
+                Ok(Some(Placed { parent, path, old }))
             };
             match finished.file.link_new(&parent, name) {
-                Ok(Linked::Yes) => return placed(parent),
+                Ok(Linked::Yes) => return placed(parent, None),
                 Ok(Linked::Taken) => {}
                 Err(Errno::NOENT) => continue,
                 // Some file systems take fewer than 255 bytes.
@@ -114,7 +115,9 @@ impl Volume {
                     if let Some(handle) = handle {
                         self.trash.close(handle);
                     }
-                    return placed(parent);
+                    // Links, FIFOs and devices are no objects.
+                    let was_object = dir::file_type(&old) == FileType::RegularFile;
+                    return placed(parent, was_object.then(|| dir::size(&old)));
                 }
                 Err(Errno::ISDIR) => {}
                 Err(Errno::NOENT) => drop(self.open_temp(new.bucket)?),
@@ -193,6 +196,7 @@ impl Volume {
         let modified = dir::ns_of(new.last_modified.unwrap_or_else(SystemTime::now));
         let mut attributes = finished.attributes.clone();
         attributes.set(attribute::MODIFIED, modified.to_string());
+        let old = self.tree_data(new.bucket, new.key)?.map(|_| 0);
         for _ in 0..ATTEMPTS {
             let Some(made) = self.enter(new.bucket, &whole)? else {
                 return Ok(None);
@@ -211,8 +215,11 @@ impl Volume {
             }
             finished.stat = stat;
             finished.stat.st_size = 0;
-            let path = Some(whole);
-            return Ok(Some(Placed { parent: made, path }));
+            return Ok(Some(Placed {
+                parent: made,
+                path: Some(whole),
+                old,
+            }));
         }
         Err(io(Errno::AGAIN))
     }
@@ -226,6 +233,7 @@ impl Volume {
         }
         for _ in 0..ATTEMPTS {
             let (parent, name) = self.overflow.place(new.bucket, new.key)?;
+            let mut old = None;
             let outcome = match finished.file.link_new(&parent, &name) {
                 Ok(Linked::Yes) => Ok(()),
                 // Of another process, since the condition was checked.
@@ -233,13 +241,17 @@ impl Volume {
                     return Err(Error::PreconditionFailed);
                 }
                 Ok(Linked::Taken) => {
+                    old = parent.stat(&name).map_err(io)?.as_ref().map(dir::size);
                     let temp = || parent.try_clone().map_err(|_| Errno::MFILE);
                     finished.file.replace(&parent, &name, temp)
                 }
                 Err(error) => Err(error),
             };
             match outcome {
-                Ok(()) => return Ok(Placed { parent, path: None }),
+                Ok(()) => {
+                    let path = None;
+                    return Ok(Placed { parent, path, old });
+                }
                 Err(Errno::NOENT) => {}
                 Err(Errno::XDEV) => {
                     self.move_across(finished, &parent)?;
