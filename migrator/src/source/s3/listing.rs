@@ -56,33 +56,46 @@ pub(crate) fn list(s3: Arc<S3>, bucket: BucketName, keys: Keys) -> Listing {
 }
 
 impl State {
-    async fn page(&mut self) -> Result<()> {
+    /// Asks for the next page.
+    async fn fetch(&self) -> Result<ListObjectsV2Output> {
         let bucket = self.bucket.as_str();
         let token = &self.token;
         let prefix = Some(&self.keys.span.prefix).filter(|prefix| !prefix.is_empty());
         let after = self.keys.span.after.as_ref().filter(|_| token.is_none());
-        let page = self
-            .s3
-            .call("list", bucket, |client| {
-                let request = client
-                    .list_objects_v2()
-                    .bucket(bucket)
-                    .encoding_type(EncodingType::Url)
-                    .set_prefix(prefix.cloned())
-                    .set_start_after(after.cloned())
-                    .set_continuation_token(token.clone());
-                let told = self.told.clone().filter(Told::is_readable);
-                async move {
-                    match told {
-                        Some(told) => {
-                            let request = request.customize().interceptor(told);
-                            request.mutate_request(told::ask).send().await
+        loop {
+            let told = self.told.clone().filter(Told::is_readable);
+            let page = self
+                .s3
+                .call("list", bucket, |client| {
+                    let request = client
+                        .list_objects_v2()
+                        .bucket(bucket)
+                        .encoding_type(EncodingType::Url)
+                        .set_prefix(prefix.cloned())
+                        .set_start_after(after.cloned())
+                        .set_continuation_token(token.clone());
+                    let told = told.clone().filter(Told::is_readable);
+                    async move {
+                        match told {
+                            Some(told) => {
+                                let request = request.customize().interceptor(told);
+                                request.mutate_request(told::ask).send().await
+                            }
+                            None => request.send().await,
                         }
-                        None => request.send().await,
                     }
-                }
-            })
-            .await?;
+                })
+                .await?;
+            // Of a page that is no XML the SDK may have seen a part.
+            if told.is_none_or(|told| told.is_readable()) {
+                return Ok(page);
+            }
+        }
+    }
+
+    async fn page(&mut self) -> Result<()> {
+        let page = self.fetch().await?;
+        let bucket = self.bucket.as_str();
         let next = next_token(&page, self.token.as_deref())
             .map_err(|problem| Error::new(Kind::Listing, "list", bucket, problem))?;
         self.ended = next.is_none();

@@ -3,7 +3,8 @@
 //! them. The SDK does not know these elements, so they are read from the answer beside it.
 //!
 //! `Expires` is missing there, and an element is called as a client called its metadata, which XML does
-//! not always allow. So this only ever says which objects to look at.
+//! not always allow: the SDK then sees a part of the page only. So this only ever says which objects to
+//! look at, and a page that is no XML is asked for again without.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,9 +77,9 @@ impl Intercept for Told {
             }
             _ => return Ok(()),
         }
-        let page = response.body().bytes().map(read);
+        let page = response.body().bytes().and_then(read);
         let mut state = self.state();
-        if let (Some(Ok(page)), Ok(_)) = (page, context.output_or_error()) {
+        if let (Some(page), Ok(_)) = (page, context.output_or_error()) {
             state.page = page;
         } else {
             state.page.clear();
@@ -88,8 +89,15 @@ impl Intercept for Told {
     }
 }
 
-/// Takes a page apart.
-fn read(page: &[u8]) -> Result<Page, quick_xml::Error> {
+/// Whether XML allows an element of this name (its ASCII part; headers have no other).
+fn is_name(name: &[u8]) -> bool {
+    let begins = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
+    name.first().is_some_and(begins) && name.iter().all(goes_on)
+}
+
+/// Takes a page apart; `None` when it is no XML.
+fn read(page: &[u8]) -> Option<Page> {
     let mut reader = Reader::from_reader(page);
     let mut objects = Page::new();
     // Names of the elements around, without the root.
@@ -97,20 +105,26 @@ fn read(page: &[u8]) -> Result<Page, quick_xml::Error> {
     let mut text = String::new();
     let (mut key, mut meta, mut told) = (String::new(), ObjectMeta::new(ETag::new("")), false);
     loop {
-        match reader.read_event()? {
+        match reader.read_event().ok()? {
             Event::Start(start) => {
+                if !is_name(start.local_name().as_ref()) {
+                    return None;
+                }
                 path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
                 text.clear();
             }
             Event::Empty(empty) => {
                 let name = empty.local_name();
+                if !is_name(name.as_ref()) {
+                    return None;
+                }
                 told |= path.len() == 2 && is_told(name.as_ref());
             }
-            Event::Text(more) => text.push_str(&more.xml10_content()?),
-            Event::CData(more) => text.push_str(&more.xml10_content()?),
+            Event::Text(more) => text.push_str(&more.xml10_content().ok()?),
+            Event::CData(more) => text.push_str(&more.xml10_content().ok()?),
             Event::GeneralRef(reference) => {
-                let entity = format!("&{};", reference.decode()?);
-                text.push_str(&quick_xml::escape::unescape(&entity)?);
+                let entity = format!("&{};", reference.decode().ok()?);
+                text.push_str(&quick_xml::escape::unescape(&entity).ok()?);
             }
             Event::End(_) => {
                 let names: Vec<&str> = path.iter().skip(1).map(String::as_str).collect();
@@ -131,7 +145,7 @@ fn read(page: &[u8]) -> Result<Page, quick_xml::Error> {
                 text.clear();
                 path.pop();
             }
-            Event::Eof => return Ok(objects),
+            Event::Eof => return Some(objects),
             _ => {}
         }
     }
@@ -197,5 +211,16 @@ mod tests {
         assert!(bare.tags.is_empty() && bare.user.is_empty());
         // Not told is not the same as none.
         assert!(read.is_empty(), "{read:?}");
+    }
+
+    #[test]
+    fn a_name_that_no_element_may_have_spoils_the_page() {
+        for name in ["X-Amz-Meta-a!b", "X-Amz-Meta-a&b", "1", "X-Amz-Meta-a+b"] {
+            let page = format!(
+                "<ListBucketResult><Contents><Key>k</Key><UserMetadata><{name}>v</{name}>\
+                 </UserMetadata></Contents></ListBucketResult>"
+            );
+            assert!(read(page.as_bytes()).is_none(), "{name}");
+        }
     }
 }
