@@ -9,7 +9,7 @@ import pytest
 
 from harness import s3
 from harness.cluster import REPO, Namespace, Operator, kubectl
-from harness.servers import Gateway, Minio, Server, Versitygw
+from harness.servers import Gateway, Minio, Server, UnreadyGateway, Versitygw
 
 
 def pytest_addoption(parser):
@@ -95,6 +95,9 @@ class Fleet:
 
     def gateway(self, volume: Path | None = None, *arguments: str, **environment: str) -> Gateway:
         return self._start(Gateway(volume or self.directory("volume"), *arguments, **environment))
+
+    def unready_gateway(self, volume: Path, *arguments: str, **environment: str) -> UnreadyGateway:
+        return self._start(UnreadyGateway(volume, *arguments, **environment))
 
     def minio(self, drive: Path | None = None, **environment: str) -> Minio:
         return self._start(Minio(drive or self.directory("drive"), **environment))

@@ -185,28 +185,11 @@ def test_during_the_copy(fleet, legacy, request, source, metadata, durability):
 
 def test_the_gateway_is_not_ready_before_the_marker(fleet, legacy):
     """Started beside an unfinished copy, no Service leads to it."""
-    import urllib.error
-    import urllib.request
-
-    from harness.servers import Gateway
     drive, _ = legacy
     volume = fleet.directory("volume")
-
-    class NotReady(Gateway):
-        def ready_url(self):
-            return f"{self.admin}/healthz"
-
-    def ready() -> int:
-        try:
-            return urllib.request.urlopen(f"{gateway.admin}/readyz", timeout=10).status
-        except urllib.error.HTTPError as error:
-            return error.code
-
-    gateway = NotReady(volume, "--require-marker", "run-7")
-    fleet.servers.append(gateway)
-    gateway.start(fleet.root / "log")
-    assert ready() == 503
+    gateway = fleet.unready_gateway(volume, "--require-marker", "run-7")
+    assert gateway.readiness()[0] == 503
     gateway.stop()
     migrate("run", drive, volume, "--id", "run-7")
     gateway.start()
-    assert ready() == 200
+    assert gateway.readiness()[0] == 200

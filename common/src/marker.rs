@@ -11,6 +11,9 @@ pub const MARKER_VERSION: u32 = 1;
 /// File name below `<volume>/.filestore/`.
 pub const MARKER_FILE: &str = "migration.json";
 
+/// Lock beside the marker: whoever changes it, or what belongs to it, holds this file's `flock`.
+pub const STATE_LOCK_FILE: &str = "reconcile.lock";
+
 /// Stages of a migration. The gateway may serve from [`MarkerState::Cutover`] on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,6 +28,31 @@ pub enum MarkerState {
     RollingBack,
     /// The source serves again.
     RolledBack,
+}
+
+impl MarkerState {
+    /// As the marker spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Copying => "copying",
+            Self::Verified => "verified",
+            Self::Cutover => "cutover",
+            Self::RollingBack => "rollingBack",
+            Self::RolledBack => "rolledBack",
+        }
+    }
+
+    /// Whether the volume went back to the legacy store, or is about to: nobody may write to it
+    /// then, since nothing would take the write back.
+    pub fn is_back(self) -> bool {
+        matches!(self, Self::RollingBack | Self::RolledBack)
+    }
+}
+
+impl std::fmt::Display for MarkerState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// Which store the objects came from.

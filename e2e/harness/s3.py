@@ -1,9 +1,14 @@
 """Clients of a server, and a picture of all that a store says of its objects."""
 
 import hashlib
+import urllib.error
+import urllib.request
 
 import boto3
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 from minio import Minio
 
 
@@ -13,6 +18,19 @@ def boto(server, secret: str | None = None, **config):
                 "response_checksum_validation": "when_required", "connect_timeout": 10, "read_timeout": 120} | config
     return boto3.client("s3", endpoint_url=server.endpoint, aws_access_key_id=server.access, aws_secret_access_key=secret or server.secret,
                         region_name=server.region, verify=server.ca, config=Config(**settings))
+
+
+def signed_post(server, path: str, access: str | None = None, secret: str | None = None, region: str = "us-east-1") -> tuple[int, bytes]:
+    """A POST without a body, signed by botocore; `access` "" = not signed at all."""
+    request = AWSRequest(method="POST", url=f"{server.endpoint}{path}", data=b"")
+    if access != "":
+        S3SigV4Auth(Credentials(access or server.access, secret or server.secret), "s3", region).add_auth(request)
+    sent = urllib.request.Request(request.url, data=b"", headers=dict(request.headers.items()), method="POST")
+    try:
+        with urllib.request.urlopen(sent, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
 
 
 def minio_client(server, secret: str | None = None) -> Minio:

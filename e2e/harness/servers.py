@@ -188,6 +188,21 @@ class Gateway(Server):
         return f"{self.admin}/readyz"
 
 
+class UnreadyGateway(Gateway):
+    """One that no client is to be led to yet; it serves all the same."""
+
+    def ready_url(self):
+        return f"{self.admin}/healthz"
+
+    def readiness(self) -> tuple[int, str]:
+        """Status and text of /readyz."""
+        try:
+            with urllib.request.urlopen(f"{self.admin}/readyz", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
 class Minio(Server):
     """MinIO on a single drive."""
 

@@ -6,8 +6,8 @@ pub(crate) const UNKNOWN: &str = "Unknown";
 /// Any operation of S3 that is not in [`OPERATIONS`].
 pub(crate) const OTHER: &str = "Other";
 
-/// S3's names of the operations that matter to a file store, sorted.
-const OPERATIONS: [&str; 70] = [
+/// S3's names of the operations that matter to a file store, and our own one, sorted.
+const OPERATIONS: [&str; 71] = [
     "AbortMultipartUpload",
     "CompleteMultipartUpload",
     "CopyObject",
@@ -48,6 +48,7 @@ const OPERATIONS: [&str; 70] = [
     "GetObjectRetention",
     "GetObjectTagging",
     "GetPublicAccessBlock",
+    "HandOver",
     "HeadBucket",
     "HeadObject",
     "ListBuckets",

@@ -13,6 +13,7 @@ mod checksum;
 mod conditions;
 mod copy_source;
 mod error;
+mod hand_over;
 mod import;
 mod listing;
 mod metadata;
@@ -147,7 +148,11 @@ impl Service {
         behind.set_access(normalize::Authenticated);
         let mut front = builder();
         configure(&mut front);
-        front.set_route(normalize::Normalize::new(behind.build(), hosts.clone()));
+        front.set_route(hand_over::Routes::new(
+            Arc::clone(&gateway.store),
+            hosts.clone(),
+            normalize::Normalize::new(behind.build(), hosts.clone()),
+        ));
         Self {
             front: front.build(),
             gateway: gateway.clone(),
@@ -183,7 +188,17 @@ impl Service {
             return Some(admission::preflight(&self.gateway, bucket.as_deref(), headers).await);
         }
         let names_object = normalize::names_object(&self.hosts, uri, headers);
-        admission::check(method, names_object, uri, headers).err()
+        if let Err(error) = admission::check(method, names_object, uri, headers) {
+            return Some(error);
+        }
+        let reads = matches!(*method, http::Method::GET | http::Method::HEAD);
+        if reads || hand_over::is_hand_over(method, uri) {
+            return None;
+        }
+        match self.gateway.short(Store::migration_state).await {
+            Ok(state) => admission::check_migration(state).err(),
+            Err(error) => Some(error),
+        }
     }
 
     /// The bucket that a request names.

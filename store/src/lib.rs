@@ -37,4 +37,5 @@ pub use error::{Error, Result};
 pub use query::*;
 pub use staged::Staged;
 pub use store::{ObjectReader, Store};
+pub use volume::hand_over::HandOverError;
 pub use volume::marker::read_marker;

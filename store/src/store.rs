@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::SystemTime;
 
-use filestore_common::marker::Marker;
+use filestore_common::marker::{Marker, MarkerState};
 use filestore_common::{BucketName, Checksum, ETag, ObjectInfo, ObjectKey, ObjectMeta, Tags};
 
 use crate::listing::{self, NameCache};
@@ -12,6 +12,7 @@ use crate::publish::Publication;
 use crate::query::*;
 use crate::staged::{Staged, Target};
 use crate::volume::Volume;
+use crate::volume::hand_over::HandOverError;
 use crate::{Error, Result};
 
 /// An open volume. Cheap to share behind an `Arc`; every method may be called from any thread.
@@ -93,6 +94,30 @@ impl Store {
     /// [`Error::NoSpace`], [`Error::Io`].
     pub fn set_marker(&self, marker: &Marker) -> Result<()> {
         self.volume.set_marker(marker)
+    }
+
+    /// State of the migration marker, also when another process changed it a moment ago. Cheap
+    /// enough for every request.
+    ///
+    /// # Errors
+    /// As [`Self::marker`].
+    pub fn migration_state(&self) -> Result<Option<MarkerState>> {
+        self.volume.migration_state()
+    }
+
+    /// How often this process changed the marker: what was concluded from it before may be old.
+    pub fn marker_changes(&self) -> u64 {
+        self.volume.marker_changes()
+    }
+
+    /// Hands the volume over to its clients: the marker of migration `run_id` goes from `verified`
+    /// to `cutover` and is flushed whatever the durability. Repeated it changes nothing and flushes
+    /// again. Returns the marker.
+    ///
+    /// # Errors
+    /// [`HandOverError`]: another id or no marker, another state, or a migration at work on it.
+    pub fn hand_over(&self, run_id: &str) -> Result<Marker, HandOverError> {
+        self.volume.hand_over(run_id)
     }
 
     /// Buckets in byte order of their names.

@@ -4,6 +4,7 @@
 
 mod change;
 mod devices;
+pub(crate) mod hand_over;
 mod identity;
 mod lock;
 pub(crate) mod marker;
@@ -58,6 +59,8 @@ pub(crate) struct Volume {
     pub(crate) bucket_gate: RwLock<()>,
     /// What buckets hold and may hold.
     pub(crate) counters: Counters,
+    /// What is known of the migration marker.
+    migration: marker::Known,
     /// Keeps the lock of the volume.
     lock: lock::Lock,
 }
@@ -125,6 +128,7 @@ impl Volume {
             trash: Trash::start(trash)?,
             bucket_gate: RwLock::new(()),
             counters: Counters::new(counters::saved::take(control, claim.lock.alone)?),
+            migration: marker::Known::default(),
             control: claim.control,
             lock: claim.lock,
         };

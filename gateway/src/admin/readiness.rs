@@ -27,7 +27,15 @@ pub(super) struct Readiness {
 struct Last {
     /// A look that has not come back: a hung volume is not looked at twice.
     looking: Option<JoinHandle<Result<(), String>>>,
-    answer: Option<(Instant, Result<(), String>)>,
+    answer: Option<Answer>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    at: Instant,
+    /// Changes of the marker that were known before the look.
+    changes: u64,
+    told: Result<(), String>,
 }
 
 impl Readiness {
@@ -50,10 +58,12 @@ impl Readiness {
             return Err("shutting down".to_owned());
         }
         let mut last = self.last.lock().await;
-        if let Some((at, answer)) = &last.answer
-            && at.elapsed() < KEPT
+        let changes = self.store.marker_changes();
+        if let Some(answer) = &last.answer
+            && answer.at.elapsed() < KEPT
+            && answer.changes == changes
         {
-            return answer.clone();
+            return answer.told.clone();
         }
         let looking = last.looking.get_or_insert_with(|| {
             let (store, marker) = (Arc::clone(&self.store), self.require_marker.clone());
@@ -64,7 +74,11 @@ impl Readiness {
             Ok(joined) => joined.unwrap_or_else(|error| Err(error.to_string())),
         };
         last.looking = None;
-        last.answer = Some((Instant::now(), answer.clone()));
+        last.answer = Some(Answer {
+            at: Instant::now(),
+            changes,
+            told: answer.clone(),
+        });
         answer
     }
 }
@@ -73,13 +87,28 @@ fn look(store: &Store, require_marker: Option<&str>) -> Result<(), String> {
     store
         .probe()
         .map_err(|error| format!("volume is not usable: {error}"))?;
-    let Some(run) = require_marker else {
-        return Ok(());
-    };
     let marker = store
         .marker()
         .map_err(|error| format!("migration marker: {error}"))?;
-    cut_over(marker.as_ref(), run)
+    belongs_to_clients(marker.as_ref(), require_marker)
+}
+
+/// Whether clients may be led here. Without a migration to wait for, all but one that went back.
+fn belongs_to_clients(marker: Option<&Marker>, require_marker: Option<&str>) -> Result<(), String> {
+    match (marker, require_marker) {
+        (Some(marker), _) if marker.state == MarkerState::RollingBack => Err(format!(
+            "migration {} is being rolled back to the legacy store; finish that with `filestore \
+             migrate roll-back`, or give it up with `filestore migrate roll-back --abandon`",
+            marker.run_id
+        )),
+        (Some(marker), _) if marker.state == MarkerState::RolledBack => Err(format!(
+            "migration {} was rolled back: the legacy store serves its clients again; take it \
+             over again with a new id",
+            marker.run_id
+        )),
+        (_, None) => Ok(()),
+        (marker, Some(run)) => cut_over(marker, run),
+    }
 }
 
 /// Whether the volume belongs to its clients, by the migration that was asked for or because it
@@ -96,7 +125,7 @@ fn cut_over(marker: Option<&Marker>, run: &str) -> Result<(), String> {
     }
     match marker.state {
         MarkerState::Cutover => Ok(()),
-        state => Err(format!("the migration is {state:?}, not Cutover")),
+        state => Err(format!("the migration is {state}, not cutover")),
     }
 }
 
@@ -112,6 +141,20 @@ mod tests {
                 "carried":{{"buckets":0,"objects":0,"bytes":0}}}}"#
         );
         serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn what_went_back_is_never_ready() {
+        for required in [None, Some("run-7")] {
+            for state in ["rollingBack", "rolledBack"] {
+                let told = belongs_to_clients(Some(&marker(state)), required).unwrap_err();
+                assert!(told.contains("roll"), "{told}");
+            }
+        }
+        for state in ["copying", "verified", "cutover"] {
+            assert_eq!(belongs_to_clients(Some(&marker(state)), None), Ok(()));
+        }
+        assert_eq!(belongs_to_clients(None, None), Ok(()));
     }
 
     #[test]

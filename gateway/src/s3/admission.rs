@@ -7,12 +7,14 @@ mod authorization;
 mod preflight;
 mod presigned;
 
+use filestore_common::marker::MarkerState;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use s3s::{S3ErrorCode, S3Result};
 
 pub(crate) use preflight::preflight;
 
 use super::error::{self, invalid_argument, invalid_request, reply};
+use super::hand_over::is_hand_over;
 use super::normalize::query;
 
 /// Largest head of a request: names and values of all headers.
@@ -43,7 +45,7 @@ pub(crate) fn check(
     }
     let text = uri.query().unwrap_or_default();
     query::check_operation(method, names_object, text)?;
-    if *method == Method::POST {
+    if *method == Method::POST && !is_hand_over(method, uri) {
         check_post(names_object, uri, text, headers)?;
     }
     if let Some(source) = headers.get("x-amz-copy-source")
@@ -63,6 +65,30 @@ pub(crate) fn check(
         return presigned::check(text, headers);
     }
     Ok(())
+}
+
+/// Refuses to change a volume that went back to the legacy store, or is about to: what is written
+/// now nothing takes back.
+///
+/// # Errors
+/// `ServiceUnavailable`.
+pub(crate) fn check_migration(state: Option<MarkerState>) -> S3Result<()> {
+    let text = match state {
+        Some(MarkerState::RollingBack) => {
+            "This store is being rolled back to the legacy store and takes no writes. Finish that \
+             with `filestore migrate roll-back`, or give it up with `filestore migrate roll-back \
+             --abandon`."
+        }
+        Some(MarkerState::RolledBack) => {
+            "This store was rolled back and takes no writes: the legacy store serves its clients \
+             again. Write there, or take it over again with a new migration id."
+        }
+        _ => return Ok(()),
+    };
+    Err(s3s::S3Error::with_message(
+        S3ErrorCode::ServiceUnavailable,
+        text,
+    ))
 }
 
 /// A POST is a form on a bucket or one of a few queries.

@@ -239,13 +239,19 @@ fn strip(headers: &HeaderMap, query_names_attributes: bool) -> HeaderMap {
 /// Whether the request is about an object.
 pub(crate) fn names_object(hosts: &Hosts, uri: &Uri, headers: &HeaderMap) -> bool {
     let path = uri.path().get(1..).unwrap_or_default();
-    if !hosts.is_empty()
-        && let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok())
-        && hosts.bucket(host).is_some()
-    {
+    if is_virtual_host(hosts, headers) {
         return !path.is_empty();
     }
     path.split_once('/').is_some_and(|(_, key)| !key.is_empty())
+}
+
+/// Whether the host names a bucket.
+pub(crate) fn is_virtual_host(hosts: &Hosts, headers: &HeaderMap) -> bool {
+    !hosts.is_empty()
+        && headers
+            .get(HOST)
+            .and_then(|host| host.to_str().ok())
+            .is_some_and(|host| hosts.bucket(host).is_some())
 }
 
 /// Operations whose body is XML, as s3s decides it.

@@ -9,6 +9,7 @@ mod auth;
 mod client;
 mod cut;
 mod files;
+mod hand_over;
 #[cfg(test)]
 mod harness;
 mod http;

@@ -132,7 +132,7 @@ impl Lock {
     }
 }
 
-fn open(path: &Path, control: &Dir, name: &str) -> Result<File> {
+pub(super) fn open(path: &Path, control: &Dir, name: &str) -> Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE;
     let file = control.open(name, flags, Mode::from_raw_mode(layout::FILE_MODE));
     file.map(File::from)
@@ -140,7 +140,7 @@ fn open(path: &Path, control: &Dir, name: &str) -> Result<File> {
 }
 
 /// Takes a lock exclusively, looking `looks` times; `false` when somebody else holds it.
-fn exclusive(file: &File, looks: usize, pause: Duration) -> rustix::io::Result<bool> {
+pub(super) fn exclusive(file: &File, looks: usize, pause: Duration) -> rustix::io::Result<bool> {
     for look in 1.. {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) if look >= looks => return Ok(false),

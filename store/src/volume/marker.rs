@@ -1,6 +1,9 @@
 //! The migration marker on the volume.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use filestore_common::marker::{
     Counts, MARKER_FILE, MARKER_VERSION, Marker, MarkerState, SourceIdentity,
@@ -15,15 +18,75 @@ use crate::{Error, Result};
 /// What the chart of Ryax 26.10 left at the root of a volume that it had filled from MinIO.
 const RYAX_MARKER: &str = ".ryax-migrated-from-minio";
 
+/// A look at the marker is believed when the file is older than this: within one tick of the
+/// file system's clock (up to 2 s), which may be another machine's, it can be replaced by one that
+/// looks the same.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// What is known of the marker without reading it.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// How the file looked when it was read, and what it said.
+    seen: Mutex<Option<(Stamp, MarkerState)>>,
+    /// Changes by this process.
+    changes: AtomicU64,
+}
+
+/// Tells two generations of the file apart: device, inode, size, time of change in nanoseconds
+/// since 1970.
+type Stamp = (u128, u128, u64, i128);
+
+fn stamp(stat: &rustix::fs::Stat) -> Stamp {
+    let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
+    let id = (stat.st_dev.into(), stat.st_ino.into());
+    (id.0, id.1, crate::dir::size(stat), changed)
+}
+
 impl Volume {
     /// The marker; `None` when nothing was ever migrated to this volume.
     pub(crate) fn marker(&self) -> Result<Option<Marker>> {
         read(&self.control)
     }
 
+    /// State of the marker, whoever changed it last. Cheap: one look at the file's inode as long
+    /// as it stays the same.
+    pub(crate) fn migration_state(&self) -> Result<Option<MarkerState>> {
+        let stat = self.control.stat(MARKER_FILE);
+        let stat = stat.map_err(|error| Error::io("look at the migration marker", error))?;
+        let Some(now) = stat.as_ref().map(stamp) else {
+            return Ok(None);
+        };
+        let mut seen = self
+            .migration
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((stamp, state)) = *seen
+            && stamp == now
+        {
+            return Ok(Some(state));
+        }
+        let state = self.marker()?.map(|marker| marker.state);
+        let age = SystemTime::now().duration_since(crate::dir::time_from_ns(now.3));
+        let settled = age.is_ok_and(|age| age > SETTLED);
+        *seen = state.filter(|_| settled).map(|state| (now, state));
+        Ok(state)
+    }
+
+    /// How often this process changed the marker.
+    pub(crate) fn marker_changes(&self) -> u64 {
+        self.migration.changes.load(Ordering::Acquire)
+    }
+
     /// Replaces the marker atomically and flushes it, whatever the durability.
     pub(crate) fn set_marker(&self, marker: &Marker) -> Result<()> {
         json::write(&self.control, MARKER_FILE, marker, true)?;
+        self.migration.changes.fetch_add(1, Ordering::AcqRel);
+        self.flush_marker()
+    }
+
+    /// Flushes the name of the marker, whose content was flushed before it got it.
+    pub(super) fn flush_marker(&self) -> Result<()> {
         rustix::fs::fsync(&self.control)
             .map_err(|error| Error::io("flush the migration marker", error))
     }
@@ -78,16 +141,21 @@ fn has_ryax_marker(dir: &Dir) -> bool {
     matches!(dir.stat(RYAX_MARKER), Ok(Some(_)))
 }
 
+/// This process, as the marker names it.
+pub(super) fn holder() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}
+
 /// The marker of a volume that the chart filled.
 fn adopted() -> Marker {
     let now = jiff::Timestamp::now().to_string();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     Marker {
         version: MARKER_VERSION,
         run_id: format!("adopted-{}", uuid::Uuid::new_v4()),
         follows: None,
         state: MarkerState::Cutover,
-        holder: format!("{}:{}", host.trim(), std::process::id()),
+        holder: holder(),
         started_at: now.clone(),
         updated_at: now.clone(),
         cutover_at: Some(now),

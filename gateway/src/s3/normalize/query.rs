@@ -21,7 +21,8 @@ pub(crate) fn names(query: &str) -> impl Iterator<Item = &str> {
     pairs(query).map(|(name, _)| name)
 }
 
-fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+/// Names and values of the parameters, as sent.
+pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     query
         .split('&')
         .filter(|pair| !pair.is_empty())
