@@ -1,6 +1,7 @@
 //! `filestore migrate`: take a legacy S3 store over.
 
 mod admin;
+mod finish;
 mod options;
 mod output;
 mod reconcile;
@@ -65,23 +66,7 @@ enum Command {
         report: Option<PathBuf>,
     },
     /// Make the target equal to the source, writers stopped: copy, delete, verify, mark.
-    Final {
-        #[command(flatten)]
-        sides: sides::Sides,
-        #[command(flatten)]
-        scope: scope::ScopeFlags,
-        #[command(flatten)]
-        tuning: options::Tuning,
-        /// How closely to look at the end.
-        #[arg(long, value_enum, default_value_t = Look::Listing)]
-        verify: Look,
-        /// Mark the target as handed over to its clients.
-        #[arg(long)]
-        cutover: bool,
-        /// Write a JSON line for every object that is copied, deleted or fails.
-        #[arg(long, value_name = "FILE")]
-        report: Option<PathBuf>,
-    },
+    Final(finish::Final),
     /// Compare both sides key by key.
     Verify {
         #[command(flatten)]
@@ -151,7 +136,7 @@ impl Command {
         match self {
             Self::Plan { .. } => "plan",
             Self::Copy { .. } => "copy",
-            Self::Final { .. } => "final",
+            Self::Final(_) => "final",
             Self::Verify { .. } => "verify",
             Self::Run { .. } => "run",
             Self::Merge(_) => "merge",
@@ -309,24 +294,7 @@ async fn dispatch(
             let options = shard.apply(scope.apply(tuning.apply(sides.options()?), true)?);
             ended(shown, &engine::copy(&options, progress, cancel).await?)
         }
-        Command::Final {
-            sides,
-            scope,
-            tuning,
-            verify,
-            cutover,
-            report,
-        } => {
-            shown.report_to(report.as_deref())?;
-            let options = RunOptions {
-                cutover,
-                ..scope.apply(tuning.apply(sides.options()?), false)?
-            };
-            ended(
-                shown,
-                &engine::finish(&options, verify.into(), progress, cancel).await?,
-            )
-        }
+        Command::Final(last) => ended(shown, &last.run(shown, cancel).await?),
         Command::Verify {
             sides,
             scope,

@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use crate::io::long;
 use crate::metrics::{self, Metrics};
-use crate::pages::{Pages, Reply, TEXT, found, reply};
+use crate::pages::{Pages, Reply, TEXT, found, reply, unready};
 use readiness::Readiness;
 
 /// How long the volume may take to answer before it counts as hung.
@@ -84,10 +84,7 @@ impl Pages for Admin {
             "/healthz" => found(TEXT, "ok\n"),
             "/readyz" => match self.readiness.check().await {
                 Ok(()) => found(TEXT, "ready\n"),
-                Err(reason) => {
-                    let text = format!("not ready: {reason}\n");
-                    reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
-                }
+                Err(reason) => unready(format!("not ready: {reason}\n")),
             },
             "/metrics" => self.metrics().await,
             "/" => self.status_page().await,

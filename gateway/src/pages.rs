@@ -44,6 +44,11 @@ pub fn found(media: &'static str, body: impl Into<Bytes>) -> Reply {
     reply(StatusCode::OK, media, body)
 }
 
+/// An answer that says that something is not so, or not yet, and why.
+pub fn unready(text: impl Into<Bytes>) -> Reply {
+    reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
+}
+
 /// Serves `pages` on `listener` for as long as it is polled.
 pub async fn serve(listener: TcpListener, pages: Arc<impl Pages>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {

@@ -35,7 +35,12 @@ pub async fn source(endpoint: &Endpoint, patience: &Patience) -> Result<Arc<dyn 
         Location::Http { .. } => Arc::new(S3Source::new(endpoint, patience.clone())?),
         Location::MinioDrive(path) => {
             present(path)?;
-            Arc::new(DriveSource::open(path).await?)
+            let drive = DriveSource::open(path).await?;
+            Arc::new(if endpoint.stopped {
+                drive.of_stopped_server()
+            } else {
+                drive
+            })
         }
         Location::Volume(path) => {
             present(path)?;

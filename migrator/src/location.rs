@@ -263,6 +263,9 @@ pub struct Endpoint {
     pub addressing: Addressing,
     /// Region to sign for; `None` = `us-east-1`, and what the server says when it is another one.
     pub region: Option<String>,
+    /// A drive: the caller vouches that no process serves it any more, so that nobody has to wait
+    /// for a sign of life.
+    pub stopped: bool,
 }
 
 impl Endpoint {
@@ -275,6 +278,7 @@ impl Endpoint {
             insecure: false,
             addressing: Addressing::Path,
             region: None,
+            stopped: false,
         }
     }
 

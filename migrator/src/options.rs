@@ -69,6 +69,8 @@ pub struct RunOptions {
     pub delete_extraneous: bool,
     /// Most deletes.
     pub max_delete: Option<u64>,
+    /// `final`: bring the target up to date, then wait until this file holds `go`.
+    pub hold_file: Option<PathBuf>,
     /// A store that was rolled back may be taken over again.
     pub again: bool,
     /// Who wins where both stores changed a key after cut-over; `None` = it is listed.
@@ -105,6 +107,7 @@ impl RunOptions {
             measure: Duration::from_secs(3),
             delete_extraneous: false,
             max_delete: None,
+            hold_file: None,
             again: false,
             prefer: None,
         }

@@ -16,10 +16,14 @@ pub enum Phase {
     Plan,
     /// Bulk pass.
     Copy,
+    /// Waiting for the word to begin with the final pass.
+    Held,
     /// Difference with deletions.
     Final,
     /// Comparing what was written.
     Verify,
+    /// Writing the marker.
+    Mark,
     /// Comparing the source with the manifest, after cut-over.
     Recheck,
     /// Bringing together what changed on both sides.
@@ -35,8 +39,10 @@ impl Phase {
             Self::Connect => "connect",
             Self::Plan => "plan",
             Self::Copy => "copy",
+            Self::Held => "held",
             Self::Final => "final",
             Self::Verify => "verify",
+            Self::Mark => "mark",
             Self::Recheck => "recheck",
             Self::Merge => "merge",
             Self::Reverse => "reverse",

@@ -4,6 +4,7 @@ mod after;
 mod again;
 mod before;
 mod held;
+mod hold;
 mod merge;
 mod outside;
 mod reverse;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connect;
 use crate::deadline;
+use crate::pass::Report;
 use crate::plan::Plan;
 use crate::policy::Pass;
 use crate::session::{Session, patience, phase, state_of};
@@ -25,6 +27,7 @@ use crate::source::Source;
 use crate::verify::{self, Depth, Findings, Mode, Outputs};
 use crate::{Endpoint, Error, Event, ExitCode, Kind, Phase, Progress, Result, RunOptions};
 
+use hold::Hold;
 pub use merge::{MergeOptions, merge, merge_from};
 pub use reverse::{ReverseOptions, reverse};
 pub use status::{Divergence, Status, status};
@@ -50,6 +53,24 @@ pub enum Ending {
     Incomplete,
 }
 
+/// How far apart both sides were, as a pass found them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// Objects that the target did not have, or another version of; copied since, or failed.
+    pub differed: u64,
+    /// Objects that only the target has; a final pass deletes them.
+    pub only_on_target: u64,
+}
+
+impl From<&Report> for Apart {
+    fn from(report: &Report) -> Self {
+        Self {
+            differed: report.created + report.replaced + report.failed,
+            only_on_target: report.extraneous,
+        }
+    }
+}
+
 /// The result of a command that ran to its end.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -61,6 +82,8 @@ pub struct Outcome {
     pub marker: Option<Marker>,
     /// A few lines for people.
     pub summary: String,
+    /// What `copy` and `final` found.
+    pub apart: Option<Apart>,
 }
 
 fn configured(options: &RunOptions) -> Result<&Endpoint> {
@@ -146,12 +169,14 @@ pub async fn copy_from(
             ending: Ending::Incomplete,
             marker: session.marker.clone(),
             summary: report.to_string() + &session.view.unfitted(),
+            apart: Some(Apart::from(&report)),
         })
     })
     .await
 }
 
-/// The final pass, writers stopped: difference with deletions, verification, marker.
+/// The final pass, writers stopped: difference with deletions, verification, marker. With
+/// [`RunOptions::hold_file`] it waits for that before it begins, everything else being done.
 ///
 /// # Errors
 /// [`Error`] when it could not run to its end.
@@ -180,12 +205,22 @@ pub async fn finish_from(
     progress: Arc<dyn Progress>,
     cancel: CancellationToken,
 ) -> Result<Outcome> {
+    if let Some(file) = &options.hold_file {
+        hold::check(file)?;
+    }
     let patience = patience(options, &progress, &cancel);
     let session = Session::open(options, source, true, &patience).await?;
     within(session, async |session| {
         session.precheck().await?;
         session.begin(Pass::Final).await?;
-        before::conclude(session, mode, None).await
+        let mut copied = None;
+        if let Some(file) = &options.hold_file {
+            match hold::hold(session, file).await? {
+                Hold::Go(report) => copied = Some(*report),
+                Hold::Ended(outcome) => return Ok(*outcome),
+            }
+        }
+        before::conclude(session, mode, copied).await
     })
     .await
 }
@@ -266,6 +301,7 @@ pub async fn run(
                 ending: Ending::NothingToMigrate,
                 marker: None,
                 summary: "nothing to migrate: no source is configured".into(),
+                apart: None,
             }),
             Some(marker) => {
                 let target = options.to.location.to_string();

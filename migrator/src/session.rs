@@ -1,5 +1,6 @@
 //! An opened migration: both ends, the state, and the steps that the commands are made of.
 
+mod admit;
 mod look;
 
 use std::fs::File;
@@ -287,6 +288,27 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// After a pause: the source must be the store that it was, and may have got buckets.
+    ///
+    /// # Errors
+    /// [`Kind::Refused`] when it is another one.
+    pub(crate) async fn look_again(&mut self) -> Result<()> {
+        self.equal.set(None);
+        let source = &self.whole.0;
+        let mut identity = source.identity().await?;
+        guard::require_source(&self.identity, &identity)?;
+        ScopedSource::expect_buckets(&**source, &self.view).await?;
+        let buckets = &self.view.scope.buckets;
+        identity
+            .buckets
+            .retain(|name| buckets.target_name(name).is_some());
+        if let Some(marker) = &mut self.marker {
+            marker.source = identity.clone();
+        }
+        self.identity = identity;
+        Ok(())
+    }
+
     fn refuse(&self, message: impl Into<Box<str>>) -> Error {
         Error::new(
             Kind::Refused,
@@ -305,36 +327,7 @@ impl<'a> Session<'a> {
         let asked = self.view.scope.clone();
         let mut recorded = None;
         if let Some(marker) = &self.marker {
-            match marker.state {
-                MarkerState::Copying | MarkerState::Verified if marker.follows.is_some() => {
-                    let problem = "is being taken over again and holds what its clients wrote";
-                    return Err(self.refuse(problem).with_cure(
-                        "`filestore migrate run` goes on with that and deletes nothing of it",
-                    ));
-                }
-                MarkerState::Copying | MarkerState::Verified => {}
-                MarkerState::Cutover => {
-                    return Err(self
-                        .refuse("was cut over before and belongs to its clients")
-                        .with_cure(
-                            "`filestore migrate run` compares with the source and never overwrites",
-                        ));
-                }
-                MarkerState::RollingBack | MarkerState::RolledBack => {
-                    return Err(self.refuse("was rolled back; the legacy store serves again"));
-                }
-            }
-            if !guard::same_source(&marker.source, &self.identity) {
-                let message = format!(
-                    "holds an unfinished migration from {}, not from {}",
-                    guard::describe(&marker.source),
-                    guard::describe(&self.identity)
-                );
-                return Err(self.refuse(message).with_cure(
-                    "finish it, or use another volume; a MinIO shows its deployment to its root \
-                     credentials only",
-                ));
-            }
+            self.admit(marker)?;
             let begun = Scope::recorded(marker.scope.as_ref())?;
             recorded = Some((asked.continued(&begun, pass == Pass::Final)?, begun));
         }
@@ -545,6 +538,7 @@ impl<'a> Session<'a> {
 
     /// Writes the marker after a verification without differences.
     pub(crate) fn conclude(&mut self, findings: &Findings) -> Result<()> {
+        phase(&*self.ends.progress, Phase::Mark, None, None);
         let Some(marker) = &mut self.marker else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! `--admin-addr`: `/healthz` and `/metrics` of a migration at work.
+//! `--admin-addr`: `/healthz`, `/readyz` and `/metrics` of a migration at work.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
-use filestore_gateway::pages::{self, OPEN_METRICS, Pages, Reply, TEXT, found};
+use filestore_gateway::pages::{self, OPEN_METRICS, Pages, Reply, TEXT, found, unready};
 use filestore_migrator::ExitCode;
+use filestore_migrator::progress::Phase;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -51,6 +52,10 @@ impl Pages for Admin {
     async fn page(&self, path: &str) -> Option<Reply> {
         match path {
             "/healthz" => Some(found(TEXT, "ok\n")),
+            "/readyz" => Some(match self.0.snapshot().phase {
+                Phase::Held => found(TEXT, "held\n"),
+                phase => unready(format!("not held: {}\n", phase.as_str())),
+            }),
             "/metrics" => {
                 let mut text = String::new();
                 // Only a writer can fail, and a string does not.
@@ -124,6 +129,12 @@ fn phase(registry: &mut Registry, now: &Snapshot) {
     };
     phase.get_or_create(&label).set(1);
     registry.register("phase", "1 for the phase at work", phase);
+    gauge(
+        registry,
+        "held",
+        "1 while a final pass waits for the word to begin",
+        u64::from(now.phase == Phase::Held),
+    );
     let known = |count: u64| (count > 0).then_some(count);
     let done = now.done;
     let in_flight = u64::try_from(now.in_flight).unwrap_or(u64::MAX);
@@ -168,7 +179,7 @@ fn phase(registry: &mut Registry, now: &Snapshot) {
 
 #[cfg(test)]
 mod tests {
-    use filestore_migrator::progress::{Event, Phase, Progress as _};
+    use filestore_migrator::progress::{Event, Progress as _};
 
     use super::*;
     use crate::progress::Style;
@@ -203,6 +214,7 @@ mod tests {
             "filestore_migrate_phase_bytes_done 10",
             "filestore_migrate_in_flight 1",
             "filestore_migrate_retries_total 0",
+            "filestore_migrate_held 0",
         ] {
             assert!(text.lines().any(|told| told == line), "{line} in {text}");
         }

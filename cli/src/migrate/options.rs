@@ -43,6 +43,16 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give a time such as 90s or 1h30m".into())
 }
 
+/// A name that is a directory's as well.
+pub(super) fn migration_id(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let whole = !text.is_empty() && text.len() <= 128 && !text.starts_with('.');
+    if whole && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("give up to 128 letters, digits, `-`, `_` and `.`, no `.` in front".into())
+}
+
 /// How to go about it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Tuning {
@@ -103,7 +113,7 @@ pub(super) struct Tuning {
     )]
     recheck: u64,
     /// Names the migration; chosen by the program otherwise.
-    #[arg(long, env = "FILESTORE_MIGRATION_ID", value_name = "ID")]
+    #[arg(long, env = "FILESTORE_MIGRATION_ID", value_parser = migration_id, value_name = "ID")]
     id: Option<String>,
     /// Access key that owns new buckets.
     #[arg(long, env = "FILESTORE_OWNER", value_name = "ACCESS_KEY")]
@@ -170,6 +180,26 @@ mod tests {
             ("-1", None),
         ] {
             assert_eq!(bytes_a_second(text).ok(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_are_names_of_directories() {
+        for id in ["files-1", "run-20261130T174015Z", "a.b_c", "7"] {
+            assert_eq!(migration_id(id).as_deref(), Ok(id));
+        }
+        for text in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "a b",
+            "é",
+            "a\n",
+            &"x".repeat(129),
+        ] {
+            assert!(migration_id(text).is_err(), "{text:?}");
         }
     }
 

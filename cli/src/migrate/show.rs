@@ -18,7 +18,7 @@ pub(super) struct Show {
         value_name = "STYLE"
     )]
     pub(super) progress: Style,
-    /// Serve /healthz and /metrics here while the command runs.
+    /// Serve /healthz, /readyz and /metrics here while the command runs.
     #[arg(
         long,
         global = true,

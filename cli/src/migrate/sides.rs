@@ -65,6 +65,7 @@ impl Side<'_> {
             insecure: self.insecure,
             addressing: self.addressing.into(),
             region: self.region.cloned(),
+            stopped: false,
         })
     }
 

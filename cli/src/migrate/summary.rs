@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use filestore_common::marker::Marker;
+use filestore_migrator::progress::Phase;
 use filestore_migrator::{Ending, ExitCode, Outcome};
 use serde_json::{Map, Value, json};
 
@@ -104,6 +105,13 @@ fn whole(end: &End<'_>, examples: usize, characters: usize) -> Value {
     let Some(fields) = told.as_object_mut() else {
         return told;
     };
+    if end.command == "final" {
+        fields.insert("parts".into(), parts(seen));
+    }
+    if let Some(apart) = end.outcome.and_then(|outcome| outcome.apart) {
+        fields.insert("differed".into(), apart.differed.into());
+        fields.insert("onlyOnTarget".into(), apart.only_on_target.into());
+    }
     if let Some(left) = &seen.left {
         fields.extend(left_behind(left, &texts));
     }
@@ -111,6 +119,21 @@ fn whole(end: &End<'_>, examples: usize, characters: usize) -> Value {
         fields.insert("marker".into(), stage(marker, &cut));
     }
     told
+}
+
+/// How a final pass spent its time: how long it was held, and what came after.
+fn parts(seen: &Snapshot) -> Value {
+    let seconds = |phase: Phase| {
+        let spent = seen.spent.get(&phase).copied().unwrap_or_default();
+        // Milliseconds are as much as anybody wants to read.
+        Duration::from_millis(u64::try_from(spent.as_millis()).unwrap_or(u64::MAX)).as_secs_f64()
+    };
+    json!({
+        "waitedSeconds": seconds(Phase::Held),
+        "finalSeconds": seconds(Phase::Final),
+        "verifySeconds": seconds(Phase::Verify),
+        "markerSeconds": seconds(Phase::Mark),
+    })
 }
 
 fn left_behind(left: &LeftBehind, texts: &dyn Fn(&[String]) -> Vec<String>) -> Map<String, Value> {
@@ -174,7 +197,7 @@ fn shortened(text: &str, characters: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use filestore_common::marker::NotCarried;
     use filestore_migrator::progress::{Event, Progress as _};

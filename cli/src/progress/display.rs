@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use filestore_migrator::progress::Phase;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
@@ -101,6 +102,8 @@ impl Display {
                 main.tick();
                 keys.set_message(now.current.join("  "));
             }
+            // Said once; may take hours.
+            Self::Plain if now.phase == Phase::Held => {}
             Self::Plain => line(&format!("{}: {}", now.phase.as_str(), text::state(now))),
             Self::Json => value(&json::state("progress", now)),
             Self::Nothing => {}

@@ -24,7 +24,7 @@ pub(super) fn state(now: &Snapshot) -> String {
     let (done, total) = (now.done, now.total);
     if total.objects > 0 {
         told.push(format!("{} of {}", done.objects, objects(total.objects)));
-    } else if now.phase != Phase::Connect {
+    } else if !matches!(now.phase, Phase::Connect | Phase::Held | Phase::Mark) {
         let listed = objects(now.listed.objects);
         told.push(format!(
             "listing, {listed} so far, {}",
@@ -51,6 +51,10 @@ pub(super) fn state(now: &Snapshot) -> String {
     }
     if let Some(error) = &now.waiting {
         told.push(format!("waiting: {error}"));
+    } else if told.is_empty() && now.phase == Phase::Held {
+        told.push("waiting for `go`".to_owned());
+    } else if told.is_empty() && now.phase == Phase::Mark {
+        told.push("writing the marker".to_owned());
     } else if told.is_empty() {
         told.push("waiting for an answer".to_owned());
     }
@@ -60,7 +64,7 @@ pub(super) fn state(now: &Snapshot) -> String {
 /// What a phase did, when it is over; `None` for one that did nothing worth a line.
 pub(super) fn over(now: &Snapshot) -> Option<String> {
     let done = match now.phase {
-        Phase::Connect => return None,
+        Phase::Connect | Phase::Held | Phase::Mark => return None,
         Phase::Copy => now.moved,
         _ => Amount {
             objects: now.listed.objects,

@@ -1,6 +1,6 @@
 //! What a migration did so far, counted from its events. No output, no clock of its own.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
 use filestore_common::marker::NotCarried;
@@ -42,6 +42,8 @@ pub(crate) struct Tracker {
     began: Instant,
     phase: Phase,
     phase_began: Instant,
+    /// Time spent in the phases before this one.
+    spent: HashMap<Phase, Duration>,
     total: Amount,
     /// The total is of objects to compare, not to copy.
     compares: bool,
@@ -70,6 +72,8 @@ pub(crate) struct Snapshot {
     pub(crate) elapsed: Duration,
     /// Since the phase began.
     pub(crate) phase_elapsed: Duration,
+    /// Of each phase so far, all its rounds together.
+    pub(crate) spent: HashMap<Phase, Duration>,
     /// What the phase will touch, where a plan said so; 0 = unknown.
     pub(crate) total: Amount,
     /// What it did of that.
@@ -98,6 +102,7 @@ impl Tracker {
             began: now,
             phase: Phase::Connect,
             phase_began: now,
+            spent: HashMap::new(),
             total: Amount::default(),
             compares: false,
             listed: Amount::default(),
@@ -123,6 +128,7 @@ impl Tracker {
                 objects,
                 bytes,
             } => {
+                *self.spent.entry(self.phase).or_default() += now.duration_since(self.phase_began);
                 self.phase = *phase;
                 self.phase_began = now;
                 self.total = Amount {
@@ -236,10 +242,13 @@ impl Tracker {
             bytes: per_second(done.bytes.saturating_sub(before.bytes), span),
         };
         let phase_elapsed = now.duration_since(self.phase_began);
+        let mut spent = self.spent.clone();
+        *spent.entry(self.phase).or_default() += phase_elapsed;
         Snapshot {
             phase: self.phase,
             elapsed: now.duration_since(self.began),
             phase_elapsed,
+            spent,
             total: self.total,
             done,
             listed: self.listed,
@@ -391,6 +400,32 @@ mod tests {
         let last = tracker.snapshot(begin + Duration::from_secs(99));
         assert_eq!((last.rate.objects, last.rate.bytes), (10, 70));
         assert_eq!(last.outcomes.copied, 60 * 100 + 40 * 10);
+    }
+
+    #[test]
+    fn the_time_of_a_phase_is_that_of_all_its_rounds() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut tracker = Tracker::new(begin);
+        for (second, next) in [
+            (1, Phase::Held),
+            (4, Phase::Final),
+            (6, Phase::Verify),
+            (7, Phase::Final),
+            (12, Phase::Verify),
+        ] {
+            tracker.apply(&phase(next, None, None), at(second));
+        }
+        let spent = tracker.snapshot(at(20)).spent;
+        for (phase, seconds) in [
+            (Phase::Connect, 1),
+            (Phase::Held, 3),
+            (Phase::Final, 7),
+            (Phase::Verify, 9),
+        ] {
+            assert_eq!(spent[&phase], Duration::from_secs(seconds), "{phase:?}");
+        }
+        assert!(!spent.contains_key(&Phase::Mark));
     }
 
     #[test]

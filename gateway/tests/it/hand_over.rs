@@ -155,7 +155,7 @@ fn a_volume_that_went_back_takes_no_writes() {
         let writes = [
             Request::new("PUT", "/bucket/k").body(b"lost"),
             Request::new("PUT", "/bucket/k")
-                .body(&[7; 700_000])
+                .body(&vec![7; 700_000])
                 .payload(Payload::Chunked),
             Request::new("PUT", "/bucket/k")
                 .query("tagging", "")

@@ -9,6 +9,7 @@ mod auth;
 mod client;
 mod cut;
 mod files;
+#[cfg(test)]
 mod hand_over;
 #[cfg(test)]
 mod harness;

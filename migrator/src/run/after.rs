@@ -22,6 +22,7 @@ fn outcome(ending: Ending, marker: Marker, summary: String) -> Outcome {
         ending,
         marker: Some(marker),
         summary,
+        apart: None,
     }
 }
 

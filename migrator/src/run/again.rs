@@ -186,6 +186,7 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
         ending,
         marker: Some(marker),
         summary,
+        apart: None,
     })
 }
 

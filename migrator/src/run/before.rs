@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use filestore_common::marker::{Marker, SourceIdentity};
 
-use super::{Ending, Outcome, after, moved_on, within};
+use super::{Apart, Ending, Outcome, after, moved_on, within};
 use crate::connect::{self, Presence, Use};
 use crate::pass::Report;
 use crate::plan::loss_names;
@@ -96,6 +96,7 @@ async fn absent(
             ending: Ending::NothingToMigrate,
             marker: session.marker.clone(),
             summary: format!("nothing to migrate: there is no legacy store ({why})"),
+            apart: None,
         })
     })
     .await
@@ -174,6 +175,7 @@ pub(super) async fn conclude(
         ending,
         marker: session.marker.clone(),
         summary,
+        apart: Some(Apart::from(&report)),
     })
 }
 

@@ -135,6 +135,7 @@ async fn merge_held(
             ending: Ending::Merged,
             marker: Some(held.marker.clone()),
             summary,
+            apart: None,
         })
     })
     .await

@@ -206,6 +206,7 @@ fn outcome(exit: ExitCode, ending: Ending, held: &Held, summary: String) -> Outc
         ending,
         marker: Some(held.marker.clone()),
         summary,
+        apart: None,
     }
 }
 

@@ -8,6 +8,8 @@ mod fixture;
 #[cfg(test)]
 mod guards;
 #[cfg(test)]
+mod hold;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod passes;

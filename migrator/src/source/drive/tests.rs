@@ -156,3 +156,26 @@ fn a_heartbeat_is_waited_for_only_where_it_could_come() {
     assert_eq!(judge(ahead, ahead, now, IDLE_INTERVAL), Watch::Still);
     assert_eq!(judge(ago(14), ago(0), now, LOOK_EVERY), Watch::Beating);
 }
+
+/// Of a clock that is ahead only watching tells whether it moves on: without the word of the caller
+/// this would take twenty seconds.
+#[tokio::test]
+async fn a_server_that_somebody_saw_go_is_not_watched_for() {
+    let (directory, _, source) = example().await;
+    let now = SystemTime::now();
+    let touch = |seconds| {
+        let system = std::fs::File::open(directory.path().join(".minio.sys/tmp")).unwrap();
+        let ahead = now + Duration::from_secs(3600 + seconds);
+        system.set_modified(ahead).unwrap();
+    };
+    touch(0);
+    let beat = source.fingerprint().await.unwrap().heartbeat();
+    assert_eq!(judge(beat, beat, now, Duration::ZERO), Watch::Again);
+
+    let stopped = source.of_stopped_server();
+    let seen = stopped.still().await.unwrap();
+    assert_eq!(stopped.still().await.unwrap(), seen);
+    // Two looks are compared all the same.
+    touch(1);
+    assert_ne!(stopped.still().await.unwrap(), seen);
+}
