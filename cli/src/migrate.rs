@@ -5,6 +5,7 @@ mod finish;
 mod options;
 mod output;
 mod reconcile;
+mod roll_back;
 mod scope;
 mod show;
 mod sides;
@@ -61,6 +62,10 @@ enum Command {
         shard: scope::ShardFlag,
         #[command(flatten)]
         tuning: options::Tuning,
+        /// Who wins where both sides changed a key since a roll-back; without it such keys are
+        /// listed.
+        #[arg(long, value_enum)]
+        prefer: Option<reconcile::Winner>,
         /// Write a JSON line for every object that is copied, deleted or fails.
         #[arg(long, value_name = "FILE")]
         report: Option<PathBuf>,
@@ -121,6 +126,9 @@ enum Command {
     /// Back to the legacy store: what changed on the served store (`--from`) since the hand-over is
     /// written to the legacy one (`--to`).
     Reverse(reconcile::Reverse),
+    /// The whole way back, for a volume that nothing serves and a legacy store that only this
+    /// reaches: marks the volume, waits for the legacy store, takes everything back, verifies.
+    RollBack(roll_back::RollBack),
     /// Show marker and progress of a target.
     Status {
         #[command(flatten)]
@@ -141,6 +149,7 @@ impl Command {
             Self::Run { .. } => "run",
             Self::Merge(_) => "merge",
             Self::Reverse(_) => "reverse",
+            Self::RollBack(_) => "roll-back",
             Self::Status { .. } => "status",
         }
     }
@@ -288,10 +297,14 @@ async fn dispatch(
             scope,
             shard,
             tuning,
+            prefer,
             report,
         } => {
             shown.report_to(report.as_deref())?;
-            let options = shard.apply(scope.apply(tuning.apply(sides.options()?), true)?);
+            let options = RunOptions {
+                prefer: prefer.map(Into::into),
+                ..shard.apply(scope.apply(tuning.apply(sides.options()?), true)?)
+            };
             ended(shown, &engine::copy(&options, progress, cancel).await?)
         }
         Command::Final(last) => ended(shown, &last.run(shown, cancel).await?),
@@ -323,6 +336,7 @@ async fn dispatch(
         }
         Command::Merge(merge) => ended(shown, &merge.run(progress, cancel).await?),
         Command::Reverse(reverse) => ended(shown, &reverse.run(progress, cancel).await?),
+        Command::RollBack(back) => ended(shown, &back.run(progress, cancel).await?),
         Command::Status { to, json } => {
             let status = engine::status(&to.options()?)?;
             output::either(json, &status)?;

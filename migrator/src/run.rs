@@ -8,6 +8,7 @@ mod hold;
 mod merge;
 mod outside;
 mod reverse;
+mod roll_back;
 mod status;
 mod text;
 
@@ -22,14 +23,17 @@ use crate::deadline;
 use crate::pass::Report;
 use crate::plan::Plan;
 use crate::policy::Pass;
+use crate::reconcile::Found;
 use crate::session::{Session, patience, phase, state_of};
 use crate::source::Source;
 use crate::verify::{self, Depth, Findings, Mode, Outputs};
 use crate::{Endpoint, Error, Event, ExitCode, Kind, Phase, Progress, Result, RunOptions};
 
+use again::Way;
 use hold::Hold;
 pub use merge::{MergeOptions, merge, merge_from};
 pub use reverse::{ReverseOptions, reverse};
+pub use roll_back::{abandon, roll_back};
 pub use status::{Divergence, Status, status};
 
 /// What came of it.
@@ -49,6 +53,8 @@ pub enum Ending {
     Reversed,
     /// The legacy store has everything and serves again.
     RolledBack,
+    /// A way back was given up; the target belongs to its clients again.
+    Abandoned,
     /// Not finished: see `exit`.
     Incomplete,
 }
@@ -71,6 +77,27 @@ impl From<&Report> for Apart {
     }
 }
 
+/// What waits for a decision, both sides having changed since the hand-over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Undecided {
+    /// Keys that both sides changed.
+    pub changed_on_both: u64,
+    /// Keys that one side deleted.
+    pub deleted_on_one: u64,
+    /// The first names of them.
+    pub examples: Vec<String>,
+}
+
+impl Undecided {
+    fn of(found: &Found) -> Option<Self> {
+        found.diverged().then(|| Self {
+            changed_on_both: found.conflicts,
+            deleted_on_one: found.deleted_on_source,
+            examples: found.examples.clone(),
+        })
+    }
+}
+
 /// The result of a command that ran to its end.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -84,6 +111,8 @@ pub struct Outcome {
     pub summary: String,
     /// What `copy` and `final` found.
     pub apart: Option<Apart>,
+    /// What `merge`, `reverse`, `roll-back` and a second take-over could not decide.
+    pub undecided: Option<Undecided>,
 }
 
 fn configured(options: &RunOptions) -> Result<&Endpoint> {
@@ -157,6 +186,9 @@ pub async fn copy_from(
     cancel: CancellationToken,
 ) -> Result<Outcome> {
     let patience = patience(options, &progress, &cancel);
+    if let Some(options) = again::asked(options)? {
+        return Box::pin(again::from(&options, source, &patience, Way::Copy)).await;
+    }
     let session = Session::open(options, source, true, &patience).await?;
     within(session, async |session| {
         session.precheck().await?;
@@ -170,6 +202,7 @@ pub async fn copy_from(
             marker: session.marker.clone(),
             summary: report.to_string() + &session.view.unfitted(),
             apart: Some(Apart::from(&report)),
+            undecided: None,
         })
     })
     .await
@@ -209,6 +242,9 @@ pub async fn finish_from(
         hold::check(file)?;
     }
     let patience = patience(options, &progress, &cancel);
+    if let Some(options) = again::asked(options)? {
+        return Box::pin(again::from(&options, source, &patience, Way::Final)).await;
+    }
     let session = Session::open(options, source, true, &patience).await?;
     within(session, async |session| {
         session.precheck().await?;
@@ -302,6 +338,7 @@ pub async fn run(
                 marker: None,
                 summary: "nothing to migrate: no source is configured".into(),
                 apart: None,
+                undecided: None,
             }),
             Some(marker) => {
                 let target = options.to.location.to_string();
@@ -338,7 +375,7 @@ pub async fn run_from(
             )
             .await
         }
-        Stage::Again(_) => again::from(options, source, &patience).await,
+        Stage::Again(_) => again::from(options, source, &patience, Way::Run).await,
         Stage::Before => before::from(options, source, &patience).await,
     }
 }
@@ -382,16 +419,20 @@ fn stage<'a>(options: &RunOptions, marker: Option<&'a Marker>) -> Result<Stage<'
             let problem = "is being rolled back; its changes are on their way to the legacy store";
             Err(
                 Error::new(Kind::Refused, "migrate to", target, problem).with_cure(
-                    "finish that with `filestore migrate reverse --complete`, or give it up with \
-                 `filestore migrate run --again`",
+                    "finish that with `filestore migrate roll-back` (or `reverse --complete`), or \
+                     give it up with `filestore migrate roll-back --abandon`",
                 ),
             )
         }
         MarkerState::RolledBack => {
             let target = options.to.location.to_string();
             let problem = "was rolled back; the legacy store serves its clients again";
-            Err(Error::new(Kind::Refused, "migrate to", target, problem)
-                .with_cure("`filestore migrate run --again` takes it over again"))
+            Err(
+                Error::new(Kind::Refused, "migrate to", target, problem).with_cure(
+                    "`filestore migrate run --again --id NEW`, or `copy` and `final` with a new \
+                     --id, take it over again",
+                ),
+            )
         }
     }
 }

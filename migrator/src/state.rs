@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use filestore_common::marker::{
-    Counts, MARKER_FILE, MARKER_VERSION, Marker, MarkerState, SourceIdentity,
+    Counts, MARKER_FILE, MARKER_VERSION, Marker, MarkerState, STATE_LOCK_FILE, SourceIdentity,
 };
 use filestore_common::{BucketName, ObjectKey};
 use rustix::fs::{FlockOperation, flock};
@@ -201,7 +201,7 @@ impl State {
     /// # Errors
     /// [`Kind::Refused`] at once when another program has it.
     pub(crate) fn lock(&self, operation: &'static str, among_workers: bool) -> Result<File> {
-        let path = self.directory.join("reconcile.lock");
+        let path = self.directory.join(STATE_LOCK_FILE);
         let refuse = |problem: &str| {
             Error::new(
                 Kind::Refused,
@@ -230,6 +230,19 @@ impl State {
             }
             Err(error) => Err(refuse(&error.to_string())),
         }
+    }
+
+    /// Keeps the last marker of a run that another one follows.
+    ///
+    /// # Errors
+    /// [`Kind::Other`].
+    pub(crate) fn keep(&self, ended: &Marker) -> Result<()> {
+        replace(&self.run_dir(&ended.run_id).join(MARKER_FILE), ended)
+    }
+
+    /// Whether another run followed this one: its id is used up.
+    pub(crate) fn has_ended(&self, run_id: &str) -> bool {
+        self.run_dir(run_id).join(MARKER_FILE).exists()
     }
 
     /// Directory of a run.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use filestore_migrator::{ExitCode, Location, Outcome, RunOptions, run as engine};
 use tokio_util::sync::CancellationToken;
 
-use super::{Look, options, scope, sides};
+use super::{Look, options, reconcile, scope, sides};
 use crate::exit::WithCode as _;
 use crate::progress::Shown;
 
@@ -32,6 +32,9 @@ pub(super) struct Final {
     /// of life (up to 20 seconds). Two looks at the drive must be the same all the same.
     #[arg(long, env = "FILESTORE_SOURCE_IS_STOPPED")]
     source_is_stopped: bool,
+    /// Who wins where both sides changed a key since a roll-back; without it such keys are listed.
+    #[arg(long, value_enum)]
+    prefer: Option<reconcile::Winner>,
     /// Write a JSON line for every object that is copied, deleted or fails.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -51,6 +54,7 @@ impl Final {
         let options = RunOptions {
             cutover: self.cutover,
             hold_file: self.hold_file,
+            prefer: self.prefer.map(Into::into),
             ..self.scope.apply(self.tuning.apply(sides), false)?
         };
         let mode = self.verify.into();

@@ -296,6 +296,44 @@ impl Sides {
     }
 }
 
+/// Both sides of a way back; to give it up takes the served volume alone.
+#[derive(clap::Args)]
+pub(super) struct BackSides {
+    #[command(flatten)]
+    from: FromSide,
+    /// Legacy store: http(s)://host:port[/bucket].
+    #[arg(
+        long,
+        env = "FILESTORE_TO",
+        required_unless_present = "abandon",
+        value_name = "LOCATION"
+    )]
+    to: Option<String>,
+    #[command(flatten)]
+    keys: ToKeys,
+    /// Where marker and manifest lie when they are not on the volume.
+    #[arg(long, env = "FILESTORE_STATE_DIR", value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+}
+
+impl BackSides {
+    pub(super) fn options(&self) -> Result<RunOptions> {
+        let from = self.from.keys.endpoint(&self.from.from)?;
+        let to = match &self.to {
+            Some(to) => self.keys.endpoint(to)?,
+            // Nothing is done with it.
+            None => from.clone(),
+        };
+        let owner = to.credentials.as_ref().map(|keys| keys.access_key.clone());
+        let mut options = RunOptions::new(Some(from), to);
+        options.state_dir.clone_from(&self.state_dir);
+        if let Some(owner) = owner {
+            options.owner = owner;
+        }
+        Ok(options)
+    }
+}
+
 /// Both sides, where there may be no source.
 #[derive(clap::Args)]
 pub(super) struct OptionalSides {
@@ -333,4 +371,12 @@ macro_rules! hidden_debug {
         }
     )*};
 }
-hidden_debug!(FromSide, FromKeys, ToSide, ToKeys, Sides, OptionalSides);
+hidden_debug!(
+    FromSide,
+    FromKeys,
+    ToSide,
+    ToKeys,
+    Sides,
+    BackSides,
+    OptionalSides
+);

@@ -112,6 +112,14 @@ fn whole(end: &End<'_>, examples: usize, characters: usize) -> Value {
         fields.insert("differed".into(), apart.differed.into());
         fields.insert("onlyOnTarget".into(), apart.only_on_target.into());
     }
+    if let Some(open) = end.outcome.and_then(|outcome| outcome.undecided.as_ref()) {
+        let told = json!({
+            "changedOnBoth": open.changed_on_both,
+            "deletedOnOne": open.deleted_on_one,
+            "examples": texts(&open.examples),
+        });
+        fields.insert("undecided".into(), told);
+    }
     if let Some(left) = &seen.left {
         fields.extend(left_behind(left, &texts));
     }
@@ -180,6 +188,7 @@ fn ending(ending: Ending) -> &'static str {
         Ending::Merged => "merged",
         Ending::Reversed => "reversed",
         Ending::RolledBack => "rolledBack",
+        Ending::Abandoned => "abandoned",
         Ending::Incomplete => "incomplete",
     }
 }

@@ -123,7 +123,7 @@ fn refusals(plan: &Plan, conditions: &Conditions) -> Vec<Refusal> {
     ) {
         refuse(
             "was rolled back; the legacy store serves its clients again".into(),
-            "remove the marker only when that store is gone for good",
+            "`filestore migrate copy` with a new --id takes it over again, writes of both sides kept",
         );
     }
     if let Some(pairs) = &plan.same_but_case {

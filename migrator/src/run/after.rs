@@ -23,6 +23,7 @@ fn outcome(ending: Ending, marker: Marker, summary: String) -> Outcome {
         marker: Some(marker),
         summary,
         apart: None,
+        undecided: None,
     }
 }
 

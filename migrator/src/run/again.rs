@@ -1,6 +1,9 @@
-//! `run --again`: a store that was rolled back is taken over again. The target holds what the run
-//! before carried and what its clients wrote, so both sides are brought together key by key
-//! instead of making one equal to the other.
+//! `run --again`, and `copy` and `final` with a new id: a store that was rolled back is taken over
+//! again. The target holds what the run before carried and what its clients wrote, so both sides
+//! are brought together key by key instead of making one equal to the other.
+
+mod left;
+mod round;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,15 +12,38 @@ use filestore_common::marker::{Marker, MarkerState, SourceIdentity};
 
 use super::held::{known_buckets, make_new_buckets, record, refresh, until_done};
 use super::text::{made, reconciled};
-use super::{Ending, Outcome, Stage, moved_on, stage, within};
+use super::{Ending, Outcome, Stage, Undecided, hold, moved_on, stage, within};
 use crate::connect::{self, Presence};
 use crate::plan::loss_names;
-use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task, carry_over, reconcile};
+use crate::reconcile::{Deletes, Depth, Rules, Side, Task, carry_over, reconcile};
 use crate::s3::Patience;
 use crate::session::{Session, phase, state_of};
-use crate::source::{Source, Tally};
+use crate::source::Source;
 use crate::state::{State, new_marker, rfc3339};
 use crate::{Endpoint, Error, ExitCode, Kind, Phase, Result, RunOptions, guard, manifest};
+
+pub(super) use round::asked;
+
+/// Which command takes it over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// `run --again`: to its end.
+    Run,
+    /// `copy`: what the legacy store got meanwhile, while it serves; nothing is deleted.
+    Copy,
+    /// `final`: the rest, its writers stopped.
+    Final,
+}
+
+impl Way {
+    fn command(self) -> &'static str {
+        match self {
+            Self::Run => "run --again",
+            Self::Copy => "copy",
+            Self::Final => "final",
+        }
+    }
+}
 
 /// Waits for the source first.
 pub(super) async fn run(
@@ -29,7 +55,7 @@ pub(super) async fn run(
     phase(&*patience.progress, Phase::Connect, None, None);
     let (absent_after, patient) = (options.absent_after, options.wait_for_credentials);
     match connect::wait_for_source(from, patience, absent_after, patient).await? {
-        Presence::Present(source) => self::from(options, source, patience).await,
+        Presence::Present(source) => self::from(options, source, patience, Way::Run).await,
         Presence::Absent(why) => {
             let problem = format!("the store to take over again does not exist ({why})");
             Err(
@@ -45,6 +71,7 @@ pub(super) async fn from(
     options: &RunOptions,
     source: Arc<dyn Source>,
     patience: &Patience,
+    way: Way,
 ) -> Result<Outcome> {
     let Some(state) = state_of(options) else {
         let target = options.to.location.to_string();
@@ -59,13 +86,16 @@ pub(super) async fn from(
     let Stage::Again(marker) = stage(options, marker.as_ref())? else {
         return Err(moved_on(options));
     };
+    if way != Way::Run && marker.state == MarkerState::RollingBack {
+        return Err(moved_on(options));
+    }
     let mut session = Session::open_migrated(options, source, true, patience).await?;
     session.lock = Some(lock);
     within(session, async |session| {
         guard::require_source(&marker.source, &session.identity)?;
         guard::prove_different(&session.ends, &options.to.location).await?;
         if options.needs_plan() {
-            precheck(session, &state, marker).await?;
+            precheck(session, &state, marker, way).await?;
         }
         let over = matches!(
             marker.state,
@@ -74,11 +104,45 @@ pub(super) async fn from(
         let marker = if over {
             begin(session, &state, marker)?
         } else {
+            same_run(options, marker)?;
             marker.clone()
         };
-        take_over(session, &state, marker).await
+        proceed(session, &state, marker, way).await
     })
     .await
+}
+
+/// Goes on with a run that was begun, under its own name.
+fn same_run(options: &RunOptions, marker: &Marker) -> Result<()> {
+    match &options.run_id {
+        Some(id) if *id != marker.run_id => {
+            let target = options.to.location.to_string();
+            let problem = format!("holds the unfinished migration {}, not {id}", marker.run_id);
+            Err(Error::new(Kind::Refused, "migrate to", target, problem)
+                .with_cure("go on with that id, or without --id"))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn proceed(
+    session: &mut Session<'_>,
+    state: &State,
+    mut marker: Marker,
+    way: Way,
+) -> Result<Outcome> {
+    let hold_file = session.options.hold_file.clone();
+    if way != Way::Copy && hold_file.is_none() {
+        return take_over(session, state, marker, way).await;
+    }
+    let round = round::round(session, state, &mut marker).await?;
+    match hold_file.filter(|_| way == Way::Final && round.exit == ExitCode::Ok) {
+        Some(file) => {
+            hold::wait(session, &file).await?;
+            take_over(session, state, marker, way).await
+        }
+        None => Ok(round),
+    }
 }
 
 /// The new run begins with the manifest of the old one.
@@ -93,6 +157,14 @@ fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
                 .with_cure("give another one with --id"),
         );
     }
+    if state.has_ended(&run_id) {
+        let problem = "is the id of an earlier run on this volume";
+        return Err(
+            Error::new(Kind::Refused, "take over again as", run_id, problem)
+                .with_cure("give another one with --id"),
+        );
+    }
+    state.keep(old)?;
     manifest::copy(&state.manifest(&old.run_id), &state.manifest(&run_id))?;
     carry_over(&state.run_dir(&old.run_id), &state.run_dir(&run_id))?;
     let mut marker = new_marker(&run_id, session.identity.clone());
@@ -104,9 +176,9 @@ fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
     Ok(marker)
 }
 
-fn task<'a>(session: &Session<'_>, state: &'a State, run_id: &'a str) -> Task<'a> {
+fn task<'a>(session: &Session<'_>, state: &'a State, run_id: &'a str, way: Way) -> Task<'a> {
     Task {
-        command: "run --again",
+        command: way.command(),
         state,
         run_id,
         rules: Rules {
@@ -123,12 +195,22 @@ fn task<'a>(session: &Session<'_>, state: &'a State, run_id: &'a str) -> Task<'a
     }
 }
 
-async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> Result<Outcome> {
+async fn take_over(
+    session: &Session<'_>,
+    state: &State,
+    mut marker: Marker,
+    way: Way,
+) -> Result<Outcome> {
     let options = session.options;
     let run_id = marker.run_id.clone();
-    let task = task(session, state, &run_id);
+    let task = task(session, state, &run_id, way);
+    let step = match way {
+        Way::Final => Phase::Final,
+        _ => Phase::Merge,
+    };
+    phase(&*session.ends.progress, step, None, None);
     let still = session.ends.source.still().await?;
-    let found = until_done(&session.ends, &task, Phase::Merge, |found| {
+    let found = until_done(&session.ends, &task, step, |found| {
         record(state, &mut marker, found)
     });
     let found = found.await;
@@ -144,22 +226,9 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
         return Err(moving(session));
     }
     let mut summary = reconciled(&found, state, &run_id, false) + &made(&new_buckets);
-    let tally = left_behind(session, &found).await?;
-    let hash = tally.hash();
-    if tally.losses() > 0 && !options.accepts(&tally) {
-        let names = loss_names(&tally.clone().into_marker());
-        summary.extend([
-            "not carried: ",
-            &names,
-            "; go on without them by --accept ",
-            &hash,
-            ", or whatever they are by --accept-loss\n",
-        ]);
-        exit = ExitCode::Failures;
-    } else if exit == ExitCode::Ok && options.is_another_list(&tally) {
-        let text = "another list stays behind than the accepted one: ";
-        summary.extend([text, &hash, "\n"]);
-        exit = ExitCode::Refused;
+    let tally = left::behind(session, &found).await?;
+    if exit == ExitCode::Ok {
+        exit = left::judge(options, &tally, &mut summary);
     }
     if found.conflicts > 0 {
         summary.push_str("decide with --prefer newest, source or target\n");
@@ -168,6 +237,8 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
     if exit == ExitCode::Ok {
         ending = Ending::Migrated;
         marker.carried.buckets = session.identity.buckets.len() as u64;
+        phase(&*session.ends.progress, Phase::Mark, None, None);
+        let hash = tally.hash();
         marker.not_carried = tally.into_marker();
         let left = !marker.not_carried.is_empty();
         marker.not_carried_hash = left.then_some(hash);
@@ -187,18 +258,19 @@ async fn take_over(session: &Session<'_>, state: &State, mut marker: Marker) -> 
         marker: Some(marker),
         summary,
         apart: None,
+        undecided: Undecided::of(&found),
     })
 }
 
 /// Refuses before anything is written, where the flags ask for what only a look at everything tells.
-async fn precheck(session: &Session<'_>, state: &State, marker: &Marker) -> Result<()> {
+async fn precheck(session: &Session<'_>, state: &State, marker: &Marker, way: Way) -> Result<()> {
     phase(&*session.ends.progress, Phase::Plan, None, None);
     let look = Task {
         dry_run: true,
-        ..task(session, state, &marker.run_id)
+        ..task(session, state, &marker.run_id, way)
     };
     let found = reconcile(&session.ends, &look).await?;
-    let tally = left_behind(session, &found).await?;
+    let tally = left::behind(session, &found).await?;
     let options = session.options;
     let (problem, cure) = if let Some(left) = tally.versions_left()
         && options.fail_on_versions
@@ -216,17 +288,6 @@ async fn precheck(session: &Session<'_>, state: &State, marker: &Marker) -> Resu
     };
     let target = options.to.location.to_string();
     Err(Error::new(Kind::Refused, "migrate to", target, problem).with_cure(cure))
-}
-
-/// All that stays behind, as a plan counts it.
-async fn left_behind(session: &Session<'_>, found: &Found) -> Result<Tally> {
-    let source = &session.ends.source;
-    let mut tally = found.tally.clone();
-    for bucket in source.buckets().await? {
-        tally.merge(source.survey(&bucket.name).await?);
-    }
-    tally.merge(source.survey_store().await?);
-    Ok(tally)
 }
 
 fn moving(session: &Session<'_>) -> Error {

@@ -97,6 +97,7 @@ async fn absent(
             marker: session.marker.clone(),
             summary: format!("nothing to migrate: there is no legacy store ({why})"),
             apart: None,
+            undecided: None,
         })
     })
     .await
@@ -176,6 +177,7 @@ pub(super) async fn conclude(
         marker: session.marker.clone(),
         summary,
         apart: Some(Apart::from(&report)),
+        undecided: None,
     })
 }
 

@@ -59,8 +59,19 @@ pub(super) async fn hold(session: &mut Session<'_>, file: &Path) -> Result<Hold>
             marker: session.marker.clone(),
             summary,
             apart: Some(Apart::from(&report)),
+            undecided: None,
         })));
     }
+    wait(session, file).await?;
+    Ok(Hold::Go(Box::new(report)))
+}
+
+/// Waits until `file` holds `go`; both sides are open and the target is up to date.
+///
+/// # Errors
+/// As [`hold`].
+pub(super) async fn wait(session: &mut Session<'_>, file: &Path) -> Result<()> {
+    let progress = session.ends.progress.clone();
     phase(&*progress, Phase::Held, None, None);
     let text = format!(
         "held: the target is up to date; waiting until {} holds `{GO}`",
@@ -77,8 +88,7 @@ pub(super) async fn hold(session: &mut Session<'_>, file: &Path) -> Result<Hold>
     phase(&*progress, Phase::Final, None, None);
     progress.event(&Event::Note("go: the final pass begins"));
     // Much may have happened meanwhile.
-    session.look_again().await?;
-    Ok(Hold::Go(Box::new(report)))
+    session.look_again().await
 }
 
 /// Whether the word was given. A file that does not exist, is empty or holds anything else says

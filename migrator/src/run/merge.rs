@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::held::{Held, admitted, hold, state_beside};
 use super::text::reconciled;
-use super::{Ending, Outcome, configured, within};
+use super::{Ending, Outcome, Undecided, configured, within};
 use crate::reconcile::{Deletes, Depth, Rules, Side, Task, reconcile};
 use crate::session::{Session, patience, phase};
 use crate::source::Source;
@@ -136,6 +136,7 @@ async fn merge_held(
             marker: Some(held.marker.clone()),
             summary,
             apart: None,
+            undecided: Undecided::of(&found),
         })
     })
     .await

@@ -1,5 +1,7 @@
 //! `reverse`: what changed on the served store after cut-over goes back to the legacy store.
 
+mod verify;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::held::{Held, admitted, hold, make_new_buckets, state_beside, until_done};
 use super::outside::Outside;
 use super::text::{made, reconciled};
-use super::{Ending, Outcome, configured, within};
+use super::{Ending, Outcome, Undecided, configured, within};
 use crate::connect::{self, Use};
 use crate::reconcile::{Deletes, Depth, Found, Rules, Side, Task, reconcile};
 use crate::s3::Patience;
@@ -60,12 +62,34 @@ pub async fn reverse(
     let patience = patience(options, &progress, &cancel);
     let legacy = legacy(&options.to, &held.marker.source, &patience).await?;
     let (source, keeps_times) = open_served(served, how, &patience).await?;
+    take_back_from(
+        source,
+        keeps_times,
+        legacy,
+        options,
+        &mut held,
+        how,
+        &patience,
+    )
+    .await
+}
+
+/// Takes changes back from an opened served store to a legacy one that is known to be the right one.
+pub(super) async fn take_back_from(
+    source: Arc<dyn Source>,
+    keeps_times: bool,
+    legacy: SourceIdentity,
+    options: &RunOptions,
+    held: &mut Held,
+    how: &ReverseOptions,
+    patience: &Patience,
+) -> Result<Outcome> {
     let purpose = if how.dry_run { Use::Look } else { Use::Write };
-    let target = connect::target(&options.to, &options.owner, purpose, &patience).await?;
+    let target = connect::target(&options.to, &options.owner, purpose, patience).await?;
     let served = source.clone();
-    let session = backwards(options, &held, source, target, legacy, &patience)?;
+    let session = backwards(options, held, source, target, legacy, patience)?;
     within(session, async |session| {
-        take_back(session, &mut held, how, &*served, keeps_times).await
+        take_back(session, held, how, &*served, keeps_times).await
     })
     .await
 }
@@ -130,13 +154,18 @@ async fn take_back(
     }
     let mut ending = Ending::Reversed;
     if how.complete && !how.dry_run && exit == ExitCode::Ok {
+        verify::verify(session, held, &found).await?;
+        phase(&*progress, Phase::Mark, None, None);
         held.enter(MarkerState::RolledBack)?;
         ending = Ending::RolledBack;
         summary.push_str(
             "verified; rolled back: the legacy store has everything and may serve again\n",
         );
     }
-    Ok(outcome(exit, ending, held, summary))
+    Ok(Outcome {
+        undecided: Undecided::of(&found),
+        ..outcome(exit, ending, held, summary)
+    })
 }
 
 /// Makes the legacy store hold what the served one does: once, or until nothing is left to do.
@@ -158,7 +187,9 @@ async fn sweeps(
         held.record(&found)?;
         return Ok(found);
     }
-    held.enter(MarkerState::RollingBack)?;
+    if held.marker.state != MarkerState::RollingBack {
+        held.enter(MarkerState::RollingBack)?;
+    }
     let found = until_done(&session.ends, task, Phase::Reverse, |found| {
         held.record(found)
     });
@@ -200,13 +231,14 @@ fn backwards<'a>(
     Ok(session)
 }
 
-fn outcome(exit: ExitCode, ending: Ending, held: &Held, summary: String) -> Outcome {
+pub(super) fn outcome(exit: ExitCode, ending: Ending, held: &Held, summary: String) -> Outcome {
     Outcome {
         exit,
         ending,
         marker: Some(held.marker.clone()),
         summary,
         apart: None,
+        undecided: None,
     }
 }
 
@@ -216,19 +248,21 @@ async fn legacy(
     expected: &SourceIdentity,
     patience: &Patience,
 ) -> Result<SourceIdentity> {
-    if let Location::MinioDrive(path) = &to.location {
-        let object = path.display().to_string();
-        return Err(Error::new(
-            Kind::Usage,
-            "write to",
-            object,
-            "a MinIO drive is only read",
-        )
-        .with_cure("start that MinIO and give its URL"));
-    }
+    refuse_drive(to)?;
     let identity = connect::source(to, patience).await?.identity().await?;
     guard::require_source(expected, &identity)?;
     Ok(identity)
+}
+
+/// A drive is never written.
+pub(super) fn refuse_drive(to: &Endpoint) -> Result<()> {
+    let Location::MinioDrive(path) = &to.location else {
+        return Ok(());
+    };
+    let object = path.display().to_string();
+    let problem = "a MinIO drive is only read";
+    Err(Error::new(Kind::Usage, "write to", object, problem)
+        .with_cure("start that MinIO and give its URL"))
 }
 
 /// The served store, and whether it keeps the legacy store's times. With `complete` a volume is
@@ -240,7 +274,8 @@ async fn open_served(
 ) -> Result<(Arc<dyn Source>, bool)> {
     match &served.location {
         Location::Volume(path) if how.complete && !how.dry_run => {
-            Ok((exclusively(path).await?, true))
+            let cure = "stop the gateway first; without --complete it may serve meanwhile";
+            Ok((exclusively(path, cure).await?, true))
         }
         Location::Http { .. } => {
             let source = connect::source(served, patience).await?;
@@ -251,9 +286,9 @@ async fn open_served(
     }
 }
 
-async fn exclusively(path: &Path) -> Result<Arc<dyn Source>> {
+/// A volume that nobody else has open.
+pub(super) async fn exclusively(path: &Path, cure: &'static str) -> Result<Arc<dyn Source>> {
     let source = VolumeSource::alone(path).await.map_err(|error| {
-        let cure = "stop the gateway first; without --complete it may serve meanwhile";
         if error.kind == Kind::Refused {
             error.with_cure(cure)
         } else {

@@ -146,6 +146,7 @@ mod tests {
             insecure: false,
             addressing: crate::Addressing::Path,
             region: None,
+            stopped: false,
         };
         let patience = Patience {
             wait: Duration::ZERO,

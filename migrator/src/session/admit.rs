@@ -26,8 +26,16 @@ impl Session<'_> {
                         "`filestore migrate run` compares with the source and never overwrites",
                     ));
             }
-            MarkerState::RollingBack | MarkerState::RolledBack => {
-                return Err(self.refuse("was rolled back; the legacy store serves again"));
+            MarkerState::RollingBack => {
+                return Err(self.refuse("is being rolled back").with_cure(
+                    "finish that with `filestore migrate roll-back`, or give it up with \
+                     `filestore migrate roll-back --abandon`",
+                ));
+            }
+            MarkerState::RolledBack => {
+                return Err(self
+                    .refuse("was rolled back; the legacy store serves again")
+                    .with_cure("a new --id takes it over again, writes of both sides kept"));
             }
         }
         if let Some(id) = self.options.run_id.as_ref()

@@ -129,7 +129,7 @@ async fn what_happens_before_the_word_is_in_the_final_pass() {
         Phase::Verify,
         Phase::Mark,
     ];
-    let mut seen = phases.clone();
+    let mut seen = phases;
     seen.dedup();
     assert_eq!(seen, order);
     // Three before, two since.

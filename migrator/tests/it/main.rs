@@ -14,6 +14,8 @@ mod memory;
 #[cfg(test)]
 mod passes;
 #[cfg(test)]
+mod roll_back;
+#[cfg(test)]
 mod scope;
 mod take_over;
 mod trouble;

@@ -163,7 +163,7 @@ fn a_heartbeat_is_waited_for_only_where_it_could_come() {
 async fn a_server_that_somebody_saw_go_is_not_watched_for() {
     let (directory, _, source) = example().await;
     let now = SystemTime::now();
-    let touch = |seconds| {
+    let touch = |seconds: u64| {
         let system = std::fs::File::open(directory.path().join(".minio.sys/tmp")).unwrap();
         let ahead = now + Duration::from_secs(3600 + seconds);
         system.set_modified(ahead).unwrap();
