@@ -15,6 +15,9 @@ use crate::render::{
 };
 use crate::summary::{self, Summary};
 
+/// Exit status of `migrate copy` when objects kept changing (docs/reference/exit-codes.md).
+const CHANGED: i32 = 7;
+
 /// What a Job is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
@@ -110,9 +113,14 @@ impl JobView {
         matches!(self.state, JobState::Ended { .. } | JobState::Lost(_))
     }
 
-    /// Whether it ended well.
+    /// Whether it ended well. A round of copying did also when clients kept changing objects
+    /// meanwhile: the next pass takes those, and the final one has nobody beside it.
     pub fn is_done(&self) -> bool {
-        self.state == JobState::Ended { code: 0 } && self.aborted.is_none()
+        let well = match self.state {
+            JobState::Ended { code } => code == 0 || self.kind == JobKind::Copy && code == CHANGED,
+            _ => false,
+        };
+        well && self.aborted.is_none()
     }
 
     /// Failed ones in a row, itself among them.

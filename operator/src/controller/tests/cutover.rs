@@ -217,6 +217,16 @@ async fn rounds_of_copying_go_on_until_little_is_left() {
 }
 
 #[tokio::test]
+async fn objects_that_clients_keep_changing_do_not_hold_the_rounds_up() {
+    let cluster = with_minio(&take_over());
+    cluster.volume.script().exits = vec![("copy", 7), ("copy", 7)];
+    cluster.volume.script().changed = vec![5000, 800];
+    cluster.carry_on().await;
+    assert_eq!(cluster.status()["migration"]["rounds"], 3);
+    assert_eq!(cluster.condition("Migrated").1, "Completed");
+}
+
+#[tokio::test]
 async fn a_manual_cut_over_waits_for_the_approval_of_its_plan() {
     let mut spec = take_over();
     spec["migration"]["cutover"] = json!("manual");
