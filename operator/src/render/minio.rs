@@ -1,6 +1,8 @@
 //! The legacy MinIO for itself alone: beside the migrator in a pod, heard on localhost only.
 
-use k8s_openapi::api::core::v1::{Capabilities, Container, EnvVar, SecurityContext, VolumeMount};
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container, EnvVar, ExecAction, Probe, SecurityContext, VolumeMount,
+};
 
 use super::container::{SOURCE_VOLUME, env, key_env};
 use super::job::JobRequest;
@@ -19,6 +21,34 @@ pub(super) fn endpoint() -> String {
 /// addresses.
 const START: &str = "PATH=$PATH:/opt/bitnami/minio/bin:/usr/bin; exec minio server --address \"127.0.0.1:$1\" --console-address 127.0.0.1:9001 \"$2\"";
 
+/// Whether it takes connections: a line of `/proc/net/tcp` (proc(5)) in state `LISTEN` with the port
+/// `$1`, in hexadecimal. It is heard on localhost alone, where the kubelet cannot ask, and its image
+/// may have nothing but a shell.
+const LISTENS: &str = "while read -r line; do case \"$line\" in *\": 0100007F:$1 00000000:0000 0A \"*) exit 0 ;; esac; done < /proc/net/tcp; exit 1";
+
+/// The migrator starts once it takes connections.
+fn listens() -> Probe {
+    Probe {
+        exec: Some(ExecAction {
+            command: Some(
+                [
+                    "/bin/sh",
+                    "-c",
+                    LISTENS,
+                    "listens",
+                    &format!("{API_PORT:04X}"),
+                ]
+                .map(str::to_owned)
+                .into(),
+            ),
+        }),
+        period_seconds: Some(1),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(120),
+        ..Probe::default()
+    }
+}
+
 /// A native sidecar with the image and the settings of the legacy store: it runs until the
 /// migrator has ended.
 pub(super) fn minio(request: &JobRequest<'_>) -> Container {
@@ -36,6 +66,7 @@ pub(super) fn minio(request: &JobRequest<'_>) -> Container {
         image: legacy.image.clone(),
         image_pull_policy: legacy.image_pull_policy.clone(),
         restart_policy: Some("Always".to_owned()),
+        startup_probe: Some(listens()),
         command: Some(vec![
             "/bin/sh".to_owned(),
             "-c".to_owned(),
@@ -83,4 +114,27 @@ fn is_kept(variable: &EnvVar) -> bool {
     .iter()
     .any(|start| name.starts_with(start))
         && !name.ends_with("_FILE")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_shell_alone_sees_who_takes_connections() {
+        let listens = |port: u16| {
+            let port = format!("{port:04X}");
+            let arguments = ["-c", LISTENS, "listens", &port];
+            let shell = Command::new("/bin/sh").args(arguments).status();
+            shell.unwrap().success()
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(listens(port));
+        drop(listener);
+        assert!(!listens(port));
+    }
 }
