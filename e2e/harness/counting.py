@@ -61,7 +61,9 @@ class CountingProxy:
 
     def bodies(self) -> list[str]:
         """Paths of the objects that were read so far."""
-        return [path for method, path, query in self.requests if query.get("x-id") == "GetObject" and not path.startswith("/minio/")]
+        # GetObject is what names a key and none of its subresources (?tagging, ?attributes, …).
+        whole = {"x-id", "versionId", "partNumber"}
+        return [path for method, path, query in self.requests if method == "GET" and "/" in path.strip("/") and whole.issuperset(query) and not path.startswith("/minio/")]
 
     def __enter__(self):
         return self
