@@ -103,7 +103,7 @@ REFUSED = {
     "two names of one source": ({"migration": {"source": {"service": "a", "workload": {"kind": "Deployment", "name": "b"}}}}, "at most one of endpoint, existingClaim, service and workload"),
     "workload of another kind": ({"migration": {"source": {"workload": {"kind": "DaemonSet", "name": "b"}}}}, 'supported values: "Deployment", "StatefulSet"'),
     "approval of a take-over from outside": ({"migration": {"cutover": "manual", "source": {"endpoint": "http://m:9000"}}}, "cutover, approve and rollback go with a legacy store in the cluster"),
-    "approval of no plan": ({"migration": {"approve": "as-it-was-shown-to-me"}}, "should match"),
+    "approval of no plan": ({"migration": {"approve": "not-a-plans-hash"}}, "should match"),
     "way back of another migration": ({"migration": {"id": "a", "rollback": {"requestID": "b"}}}, "rollback.requestID must be the id of the migration"),
     "not a URL": ({"migration": {"source": {"endpoint": "minio:9000"}}}, "should match"),
     "a name that no Service may have": ({"service": {"compatibility": [{"name": "Old_Name"}]}}, "should match"),
