@@ -362,8 +362,8 @@ fn words(document: &[u8]) -> ErrorMetadata {
 mod tests {
     use super::*;
 
-    /// S3 API reference, "Example: GET Object", without the Range header that it signs as well:
-    /// key and canonical form are those of the example, the signature was computed by botocore.
+    /// Keys and time of S3's own examples ("Authenticating Requests"), a path that needs encoding;
+    /// the signature was computed by botocore.
     #[test]
     fn a_request_is_signed_as_s3_signs_it() {
         let credentials = Credentials {
