@@ -112,6 +112,8 @@ def test_a_divergence_is_listed_and_merged_on_request(fleet, over_s3):
     assert "would add 2, replace 2, delete 1" in trial.stdout, trial.stdout
     assert {(line["key"], line["did"]) for line in lines(fleet.root / "trial.jsonl")} >= {("legacy-gone", "delete"), ("legacy-added", "add"), ("legacy-newer", "replace")}
     assert parted.held() == before
+    piped = parted.merge("--dry-run", "--report", "/dev/stdout", "--prefer", "newest", "--deletes", code=0)
+    assert {json.loads(line)["did"] for line in piped.stdout.splitlines() if line.startswith("{")} >= {"add", "replace", "delete"}
     # What nobody would have decided is in the report of a trial, too.
     parted.merge("--dry-run", "--report", str(fleet.root / "trial.jsonl"), code=8)
     left = {line["key"]: line["how"] for line in lines(fleet.root / "trial.jsonl") if line["did"] == "undecided"}

@@ -61,8 +61,12 @@ class Legacy:
 
     def __init__(self, namespace: Namespace):
         self.namespace = namespace
-        namespace.apply(secret(SECRET, **KEYS), *objects(namespace.name))
+        namespace.apply(secret(SECRET, **KEYS))
+        self._install()
         namespace("rollout", "status", f"deployment/{NAME}", "--timeout=90s")
+
+    def _install(self):
+        self.namespace.apply(*objects(self.namespace.name))
 
     def client(self, **config):
         """boto3 through the old Service, whoever serves it."""

@@ -79,6 +79,17 @@ impl Notice {
         )
     }
 
+    /// The Filestore went in the middle of a cut-over.
+    pub fn thawed(title: &str, filestore: &str) -> Self {
+        Self::new(
+            true,
+            "LegacyStarted",
+            format!(
+                "{title} is scaled up again: Filestore {filestore:?} was deleted in the middle of the cut-over"
+            ),
+        )
+    }
+
     /// A field goes back to another value as soon as it is set.
     pub fn drift_stays(kind: Kind, name: &str, paths: &[Path]) -> Self {
         let fields = list(paths);

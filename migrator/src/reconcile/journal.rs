@@ -104,6 +104,7 @@ fn failed(path: &Path, error: impl std::fmt::Display) -> Error {
 pub(super) struct Journal {
     path: PathBuf,
     file: Mutex<File>,
+    flushes: bool,
 }
 
 /// A line that a kill cut short tells of nothing that was done.
@@ -141,10 +142,12 @@ impl Journal {
         Ok(Self {
             path: path.to_owned(),
             file: Mutex::new(file),
+            flushes: true,
         })
     }
 
-    /// A new one in the place of an old one: the report of a dry run.
+    /// A new one in the place of an old one: the report of a dry run. No write follows its lines,
+    /// and it may be a pipe (`/dev/stdout`), which cannot be flushed.
     pub(super) fn replace(path: &Path) -> Result<Self> {
         let file = File::create(path).map_err(|error| Error {
             kind: Kind::Usage,
@@ -153,12 +156,13 @@ impl Journal {
         Ok(Self {
             path: path.to_owned(),
             file: Mutex::new(file),
+            flushes: false,
         })
     }
 
     pub(super) fn enter(&self, entered: &Entered<'_>) -> Result<()> {
         let file = self.append(entered)?;
-        if entered.was.is_some() {
+        if self.flushes && entered.was.is_some() {
             file.sync_data()
                 .map_err(|error| failed(&self.path, error))?;
         }

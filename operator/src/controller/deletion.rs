@@ -9,47 +9,58 @@ use tokio::sync::mpsc::Receiver;
 
 use super::api::{Error, Requests};
 use super::context::Context;
+use super::observe;
 use super::reconcile::Watched;
 use crate::api::WorkloadKind;
 use crate::notices::Notice;
+use crate::render::NAME_LABEL;
 use crate::takeover::{Mark, Workload};
 
-/// Starts the legacy store again that was stopped for a cut-over which nobody brings to an end now.
-async fn thaw(requests: &Requests<'_>, watched: &Watched) -> Result<(), Error> {
-    let status = watched
-        .0
-        .as_ref()
-        .ok()
-        .and_then(|found| found.status.as_ref());
-    let migration = status.and_then(|status| status.migration.as_ref());
-    let Some(source) = migration.and_then(|migration| migration.source.as_ref()) else {
+/// Starts the legacy store again that the Filestore `name`, which does not exist, stopped for a
+/// cut-over: nobody brings that to an end now. What it wrote down is on the legacy workload, so
+/// that it does not matter who saw the Filestore go, and when.
+///
+/// # Errors
+/// A request failed; the next call goes on.
+pub(super) async fn thaw(context: &Context, namespace: &str, name: &str) -> Result<(), Error> {
+    let requests = Requests {
+        client: context.client(),
+        namespace,
+        metrics: &context.metrics,
+    };
+    let labelled = format!("{NAME_LABEL}={name}");
+    let deployments: Vec<Deployment> = observe::list(&requests, &labelled).await?;
+    let sets: Vec<StatefulSet> = observe::list(&requests, &labelled).await?;
+    let all = deployments.iter().map(Workload::from);
+    let all = all.chain(sets.iter().map(Workload::from));
+    let mut frozen = all.filter_map(|workload| {
+        let record = workload.record()?;
+        (record.stage == Mark::Frozen && record.by == name).then_some((workload, record))
+    });
+    let Some((workload, record)) = frozen.next() else {
         return Ok(());
     };
-    let name = &source.workload.name;
-    let workload = match source.kind {
-        WorkloadKind::Deployment => {
-            let found = requests.get::<Deployment>(name).await?;
-            found.as_ref().map(Workload::from)
-        }
-        WorkloadKind::StatefulSet => {
-            let found = requests.get::<StatefulSet>(name).await?;
-            found.as_ref().map(Workload::from)
-        }
-    };
-    let Some(workload) = workload else {
+    // Asked again: one of the same name that was made meanwhile decides for itself.
+    if observe::filestore(&requests, name).await?.is_some() {
         return Ok(());
-    };
-    let frozen = workload
-        .record()
-        .filter(|record| record.stage == Mark::Frozen && record.by == watched.name_any());
-    let Some(record) = frozen else {
-        return Ok(());
-    };
-    let patch = workload.patch(record.replicas, None);
-    match source.kind {
-        WorkloadKind::Deployment => requests.merge::<Deployment>(name, &patch).await.map(drop),
-        WorkloadKind::StatefulSet => requests.merge::<StatefulSet>(name, &patch).await.map(drop),
     }
+    let patch = workload.patch(record.replicas, None);
+    let of = workload.name();
+    match workload.kind {
+        WorkloadKind::Deployment => requests.merge::<Deployment>(of, &patch).await.map(drop),
+        WorkloadKind::StatefulSet => requests.merge::<StatefulSet>(of, &patch).await.map(drop),
+    }?;
+    let about = ObjectReference {
+        api_version: Some("apps/v1".to_owned()),
+        kind: Some(workload.kind.as_str().to_owned()),
+        name: workload.metadata.name.clone(),
+        namespace: Some(namespace.to_owned()),
+        uid: workload.metadata.uid.clone(),
+        ..ObjectReference::default()
+    };
+    let notice = Notice::thawed(&workload.title(), name);
+    context.tell(&notice, &about).await;
+    Ok(())
 }
 
 /// Tells of each deleted Filestore until the watch ends.
@@ -59,14 +70,15 @@ pub(super) async fn tell(mut deletions: Receiver<Watched>, context: &Context) {
         context.metrics.forget(&namespace, &name);
         let existing = watched.0.as_ref().ok();
         let existing = existing.and_then(|found| found.spec.storage.existing_claim.clone());
-        let claim = existing.unwrap_or(name);
+        let claim = existing.unwrap_or_else(|| name.clone());
         let requests = Requests {
             client: context.client(),
             namespace: &namespace,
             metrics: &context.metrics,
         };
-        if let Err(error) = thaw(&requests, &watched).await {
-            tracing::error!(%error, "A Filestore was deleted in the middle of a cut-over and its legacy store could not be started again");
+        if let Err(error) = Box::pin(thaw(context, &namespace, &name)).await {
+            // What is left of it wakes us again, and the rounds try it, too.
+            tracing::warn!(name, namespace, %error, "A legacy store that a deleted Filestore stopped cannot be started again yet");
         }
         match requests.get::<PersistentVolumeClaim>(&claim).await {
             Ok(Some(found)) if found.metadata.deletion_timestamp.is_none() => {

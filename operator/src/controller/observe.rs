@@ -253,7 +253,8 @@ async fn takeover(
     })
 }
 
-async fn list<K>(requests: &Requests<'_>, selector: &str) -> Result<Vec<K>, Error>
+/// Objects of the namespace with labels as `selector` says; empty = all.
+pub(super) async fn list<K>(requests: &Requests<'_>, selector: &str) -> Result<Vec<K>, Error>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone

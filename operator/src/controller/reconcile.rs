@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::api::{Error, Requests};
 use super::context::Context;
+use super::deletion;
 use super::observe::{self, Fetched};
 use super::store::Root;
 use crate::api::{API_VERSION, Filestore, FilestoreStatus, Phase};
@@ -79,6 +80,7 @@ async fn round(watched: &Watched, context: &Context) -> Result<Action, Error> {
     };
     let Some(fetched) = observe::filestore(&requests, &watched.name_any()).await? else {
         context.metrics.forget(&namespace, &watched.name_any());
+        Box::pin(deletion::thaw(context, &namespace, &watched.name_any())).await?;
         return Ok(Action::await_change());
     };
     if fetched.metadata.deletion_timestamp.is_some() {

@@ -15,6 +15,7 @@ use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 
 use super::context::Context;
+use super::deletion;
 use super::metrics::Metrics;
 use super::reconcile;
 use legacy::Volume;

@@ -1,7 +1,6 @@
 //! What wakes the reconciler.
 
 use std::fmt::Debug;
-use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::core::{NamespaceResourceScope, PartialObjectMeta};
+use kube::core::{DynamicObject, NamespaceResourceScope, PartialObjectMeta};
 use kube::runtime::controller::{Config, Controller, Error};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::utils::Backoff;
@@ -30,6 +29,7 @@ use super::deletion;
 use super::extras;
 use super::observe::secret_names;
 use super::reconcile::{Watched, on_error, reconcile};
+use crate::api::WorkloadKind;
 use crate::render::NAME_LABEL;
 
 /// Changes of one object that come together are one round.
@@ -58,23 +58,7 @@ pub(super) async fn run(scope: &Scope, context: &Arc<Context>, term: &Cancellati
 
 async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &CancellationToken) {
     let (deleted, deletions) = mpsc::channel(DELETIONS);
-    let (reader, writer) = reflector::store();
-    let filestores = watcher(api::<Watched>(context, namespace), watcher::Config::default())
-        .backoff(Pause::up_to(LONGEST_PAUSE))
-        .reflect(writer)
-        .inspect(move |event| {
-            if let Ok(Event::Delete(filestore)) = event
-                && deleted.try_send(filestore.clone()).is_err()
-            {
-                tracing::info!(name = %filestore.name_any(), "A Filestore was deleted, its claim is kept");
-            }
-        })
-        .applied_objects()
-        // Our own writes of the status are no news.
-        .predicate_filter(
-            predicates::generation.combine(predicates::annotations),
-            PredicateConfig::default(),
-        );
+    let (reader, filestores) = filestores(context, namespace, deleted);
     let by_label = || watcher::Config::default().labels(NAME_LABEL);
     let referring = reader.clone();
     let mut controller = Controller::for_stream(filestores, reader)
@@ -88,6 +72,21 @@ async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &Cancellatio
         // The label is on a legacy workload, too, once it was stopped.
         .watches_stream(touched(api::<Deployment>(context, namespace), by_label()), named)
         .watches_stream(touched(api::<StatefulSet>(context, namespace), by_label()), named)
+        // One that Helm makes anew bears no label of ours; it is known by its name.
+        .watches_stream(
+            touched(
+                api::<PartialObjectMeta<Deployment>>(context, namespace),
+                watcher::Config::default(),
+            ),
+            taken_over(WorkloadKind::Deployment, referring.clone()),
+        )
+        .watches_stream(
+            touched(
+                api::<PartialObjectMeta<StatefulSet>>(context, namespace),
+                watcher::Config::default(),
+            ),
+            taken_over(WorkloadKind::StatefulSet, referring.clone()),
+        )
         .watches_stream(touched(api::<Job>(context, namespace), by_label()), named)
         .watches_stream(touched(api::<Service>(context, namespace), by_label()), named)
         .watches_stream(
@@ -124,15 +123,54 @@ async fn one(namespace: Option<&str>, context: &Arc<Context>, term: &Cancellatio
     let controller = controller
         .graceful_shutdown_on(term.clone().cancelled_owned())
         .run(reconcile, on_error, Arc::clone(context))
-        .for_each(|result| {
+        .for_each(|result| async move {
             match result {
                 // Failed rounds are logged where the pause is chosen.
-                Ok(_) | Err(Error::ReconcilerFailed(..) | Error::ObjectNotFound(_)) => {}
+                Ok(_) | Err(Error::ReconcilerFailed(..)) => {}
+                Err(Error::ObjectNotFound(gone)) => left_behind(context, &gone).await,
                 Err(error) => tracing::warn!(%error, "A watch was interrupted; it is set up again"),
             }
-            future::ready(())
         });
     tokio::join!(controller, deletion::tell(deletions, context));
+}
+
+/// All Filestores as they are, and those whose spec or annotations changed; tells `deleted` of those
+/// that were.
+fn filestores(
+    context: &Context,
+    namespace: Option<&str>,
+    deleted: mpsc::Sender<Watched>,
+) -> (
+    Store<Watched>,
+    impl Stream<Item = Result<Watched, watcher::Error>> + Send + 'static,
+) {
+    let (reader, writer) = reflector::store();
+    let changed = watcher(api::<Watched>(context, namespace), watcher::Config::default())
+        .backoff(Pause::up_to(LONGEST_PAUSE))
+        .reflect(writer)
+        .inspect(move |event| {
+            if let Ok(Event::Delete(filestore)) = event
+                && deleted.try_send(filestore.clone()).is_err()
+            {
+                tracing::info!(name = %filestore.name_any(), "A Filestore was deleted, its claim is kept");
+            }
+        })
+        .applied_objects()
+        // Our own writes of the status are no news.
+        .predicate_filter(
+            predicates::generation.combine(predicates::annotations),
+            PredicateConfig::default(),
+        );
+    (reader, changed)
+}
+
+/// Something bears the name of a Filestore that does not exist: an object that goes with it, or the
+/// legacy store of a cut-over that nobody saw end.
+async fn left_behind(context: &Context, gone: &ObjectRef<DynamicObject>) {
+    let namespace = gone.namespace.as_deref().unwrap_or_default();
+    if let Err(error) = Box::pin(deletion::thaw(context, namespace, &gone.name)).await {
+        tracing::warn!(name = gone.name, namespace, %error, "A legacy store that a deleted Filestore stopped cannot be started again yet");
+    }
 }
 
 fn api<K>(context: &Context, namespace: Option<&str>) -> Api<K>
@@ -201,6 +239,29 @@ fn named<K: Resource>(object: K) -> Option<ObjectRef<Watched>> {
     let name = object.labels().get(NAME_LABEL)?;
     let namespace = object.namespace()?;
     Some(ObjectRef::new(name).within(&namespace))
+}
+
+/// Filestores that take over a workload of this name, or did, whatever labels it bears.
+fn taken_over<K>(
+    kind: WorkloadKind,
+    filestores: Store<Watched>,
+) -> impl Fn(PartialObjectMeta<K>) -> Vec<ObjectRef<Watched>> + Send + Sync + 'static
+where
+    PartialObjectMeta<K>: Resource,
+{
+    move |workload| {
+        let name = workload.name_any();
+        users(&filestores, workload.namespace().as_deref(), |watched| {
+            let status = watched
+                .0
+                .as_ref()
+                .ok()
+                .and_then(|found| found.status.as_ref());
+            let migration = status.and_then(|status| status.migration.as_ref());
+            let source = migration.and_then(|migration| migration.source.as_ref());
+            source.is_some_and(|source| source.kind == kind && source.workload.name == name)
+        })
+    }
 }
 
 /// Filestores that use a claim: by its label, or because they name it.

@@ -8,6 +8,9 @@ use super::container::{container, metadata_args, secret_env};
 use crate::api::MetadataMode;
 use crate::validate::{Server, ValidatedFilestore};
 
+/// Name of the container that fixes the metadata mode.
+pub const LAYOUT_CONTAINER: &str = "layout";
+
 /// `filestore volume prepare`; `None` when the gateway needs no help with an empty volume.
 /// versitygw does: it expects the data root to exist.
 pub(super) fn prepare(filestore: &ValidatedFilestore) -> Option<Container> {
@@ -23,7 +26,7 @@ pub(super) fn prepare(filestore: &ValidatedFilestore) -> Option<Container> {
 /// asks for one. Buckets come later: a migration expects to find none but its own.
 pub(super) fn layout(filestore: &ValidatedFilestore) -> Option<Container> {
     let asked = filestore.storage.metadata != MetadataMode::Auto && filestore.migration.is_some();
-    asked.then(|| volume_prepare(filestore, "layout", []))
+    asked.then(|| volume_prepare(filestore, LAYOUT_CONTAINER, []))
 }
 
 fn volume_prepare(
@@ -44,5 +47,7 @@ fn volume_prepare(
         &filestore.root.secret,
         &filestore.root.access_key,
     )]);
+    // It writes no summary: what it says last is why it ended.
+    container.termination_message_policy = Some("FallbackToLogsOnError".to_owned());
     container
 }

@@ -6,7 +6,7 @@ use super::{Verdict, reason};
 use crate::api::{FilestoreStatus, MigrationStatus};
 use crate::observed::{ContainerView, Observed};
 use crate::summary;
-use crate::validate::ValidatedFilestore;
+use crate::validate::{Source, ValidatedFilestore};
 
 /// Exit codes of `filestore migrate` (docs/reference/exit-codes.md) and their reasons.
 const CODES: [(i32, &str); 8] = [
@@ -92,7 +92,16 @@ pub(super) fn condition(
         Some((ContainerView::Running, _)) => {
             Verdict::new(false, reason::COPYING, "the take-over runs")
         }
-        _ => Verdict::new(false, reason::PENDING, "the take-over has not begun"),
+        _ => match &migration.source {
+            Some(Source::Offline { claim, .. }) if observed.source_claim.is_none() => Verdict::new(
+                false,
+                reason::SOURCE_MISSING,
+                format!(
+                    "PersistentVolumeClaim {claim:?} with the legacy drive does not exist; restore it, or correct migration.source.existingClaim"
+                ),
+            ),
+            _ => Verdict::new(false, reason::PENDING, "the take-over has not begun"),
+        },
     }
 }
 

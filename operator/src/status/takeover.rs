@@ -88,7 +88,7 @@ fn served(observed: &Observed, diverged: Option<&str>, writers: bool) -> Verdict
             false,
             reason::DIVERGED,
             format!(
-                "{name} was started after the hand-over by {who} and may have taken writes; see docs/operator.md"
+                "{name} was started after the hand-over by {who} and may have taken writes; docs/cutover.md, Afterwards, says how to see which"
             ),
         );
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use crate::observed::{ContainerView, view};
 use crate::render::{
     ABORTED_ANNOTATION, ABORTED_AT_ANNOTATION, FAILURES_ANNOTATION, GO, GO_ANNOTATION, JOB_LABEL,
-    NUMBER_ANNOTATION, ROUND_ANNOTATION, RUN_LABEL,
+    LAYOUT_CONTAINER, NUMBER_ANNOTATION, ROUND_ANNOTATION, RUN_LABEL,
 };
 use crate::summary::{self, Summary};
 
@@ -219,18 +219,19 @@ fn state(job: &Job, pod: Option<&Pod>, suspended: bool) -> (JobState, String, Op
     let containers = status.and_then(|status| status.container_statuses.as_ref());
     let main = containers.and_then(|all| all.first());
     let over = job_over(job);
-    if let Some(ContainerView::Ended { code, message }) = main.and_then(view) {
-        let ended = main
-            .and_then(|main| {
-                main.state
-                    .as_ref()?
-                    .terminated
-                    .as_ref()?
-                    .finished_at
-                    .as_ref()
-            })
-            .map(|time| time.0);
-        return (JobState::Ended { code }, message, ended);
+    // A volume that cannot be prepared keeps the worker from starting.
+    let before = status.and_then(|status| status.init_container_statuses.as_ref());
+    let before = before.and_then(|all| all.iter().find(|one| one.name == LAYOUT_CONTAINER));
+    for (container, is_main) in [(before, false), (main, true)] {
+        if let Some(ContainerView::Ended { code, message }) = container.and_then(view)
+            && (is_main || code != 0)
+        {
+            return (
+                JobState::Ended { code },
+                message,
+                container.and_then(ended_at),
+            );
+        }
     }
     match over {
         Some((None, at)) => return (JobState::Ended { code: 0 }, none(), at),
@@ -262,6 +263,11 @@ fn state(job: &Job, pod: Option<&Pod>, suspended: bool) -> (JobState, String, Op
             (JobState::Starting(why), none(), None)
         }
     }
+}
+
+fn ended_at(container: &ContainerStatus) -> Option<Timestamp> {
+    let ended = container.state.as_ref()?.terminated.as_ref()?;
+    Some(ended.finished_at.as_ref()?.0)
 }
 
 fn condition<'a>(pod: Option<&'a Pod>, kind: &str) -> Option<&'a PodCondition> {

@@ -352,6 +352,91 @@ async fn suspended_in_the_middle_it_gives_the_legacy_store_back() {
 }
 
 #[tokio::test]
+async fn a_filestore_that_went_mid_freeze_gives_the_legacy_store_back() {
+    let cluster = with_minio(&take_over());
+    // Before the freeze and after the hand-over there is nothing to give back.
+    let gone = |cluster: &Cluster| cluster.server.state().objects.remove(FILESTORE).unwrap();
+    cluster.round().await.unwrap();
+    let filestore = gone(&cluster);
+    cluster.take_writes();
+    thaw(&cluster).await;
+    assert_eq!(cluster.take_writes(), [""; 0]);
+
+    cluster.server.put(FILESTORE, filestore);
+    while cluster.record()["stage"] != "frozen" {
+        cluster.round().await.unwrap();
+        cluster.all_others_act();
+    }
+    // One that is there brings it to an end itself.
+    thaw(&cluster).await;
+    assert_eq!(cluster.legacy_replicas(), 0);
+    let filestore = gone(&cluster);
+    // Nobody saw it go: no status is left that names the workload.
+    thaw(&cluster).await;
+    assert_eq!(cluster.legacy_replicas(), 1);
+    assert!(cluster.record().is_null());
+    let told = cluster.server.state().events.clone();
+    assert_eq!(told.last().map(String::as_str), Some("LegacyStarted"));
+    cluster.take_writes();
+    thaw(&cluster).await;
+    assert_eq!(cluster.take_writes(), [""; 0]);
+
+    cluster.server.put(FILESTORE, filestore);
+    cluster.carry_on().await;
+    assert_eq!(cluster.condition("Migrated").1, "Completed");
+    gone(&cluster);
+    thaw(&cluster).await;
+    assert_eq!(cluster.legacy_replicas(), 0);
+}
+
+async fn thaw(cluster: &Cluster) {
+    let thawed = deletion::thaw(&cluster.context, "ns", "files");
+    thawed.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_volume_that_cannot_be_prepared_is_said_in_its_words() {
+    let mut spec = take_over();
+    spec["storage"]["metadata"] = json!("xattr");
+    let cluster = with_minio(&spec);
+    while cluster.jobs().is_empty() {
+        cluster.round().await.unwrap();
+        cluster.others_act();
+    }
+    set(
+        &cluster,
+        "/apis/batch/v1/namespaces/ns/jobs/files-copy-1",
+        |job| {
+            job["status"] = json!({"conditions": [
+                {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"},
+            ]});
+        },
+    );
+    let job = cluster.job("files-copy-1");
+    let mut labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    labels["batch.kubernetes.io/job-name"] = json!("files-copy-1");
+    let ended = json!({"terminated": {
+        "exitCode": 5, "reason": "Error", "message": "no extended attributes",
+        "finishedAt": format!("{:.0}", jiff::Timestamp::now()),
+    }});
+    let state = |name: &str, state: Value| json!([{"name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state}]);
+    cluster.server.put("/api/v1/namespaces/ns/pods/files-copy-1-x", json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "files-copy-1-x", "labels": labels},
+        "spec": job["spec"]["template"]["spec"],
+        "status": {
+            "phase": "Failed",
+            "initContainerStatuses": state("layout", ended),
+            "containerStatuses": state("migrate", json!({"waiting": {"reason": "PodInitializing"}})),
+        },
+    }));
+    cluster.round().await.unwrap();
+    assert_eq!(cluster.condition("Migrated").1, "Refused");
+    let told = cluster.message("Migrated");
+    assert!(told.contains("no extended attributes"), "{told}");
+    assert_eq!(cluster.legacy_replicas(), 1);
+}
+
+#[tokio::test]
 async fn a_legacy_store_that_comes_back_afterwards_is_stopped_and_told() {
     let cluster = with_minio(&take_over());
     cluster.carry_on().await;

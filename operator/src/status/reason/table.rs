@@ -217,8 +217,8 @@ pub const ALL: &[Reason] = &[
     reason(
         MIGRATED,
         SOURCE_MISSING,
-        "The legacy store was being taken over and its workload is gone.",
-        "Restore it; to serve what was copied so far, remove `migration`.",
+        "The legacy store was being taken over and its workload is gone, or the claim of `source.existingClaim` does not exist.",
+        "Restore it, or correct the name; to serve what was copied so far, remove `migration`.",
     ),
     reason(
         MIGRATED,
@@ -296,7 +296,7 @@ pub const ALL: &[Reason] = &[
         MIGRATED,
         DIVERGED,
         "Source and target both changed since the hand-over, or may have: the legacy store was started in between.",
-        "Decide with `filestore migrate merge`; see [Afterwards](#afterwards).",
+        "See which objects, and decide with `filestore migrate merge`: [Afterwards](cutover.md#afterwards).",
     ),
     reason(
         MIGRATED,
