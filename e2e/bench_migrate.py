@@ -288,6 +288,8 @@ def unchanged(workload: Workload, options) -> Results:
                     again("rclone --checksum --fast-list MinIO → filestore", lambda: ways.rclone(gateway, f"dst:{BUCKET}", "--checksum", "--fast-list"))
                     again("mc MinIO → filestore", lambda: ways.mc(gateway, f"dst/{BUCKET}"))
                 again("rclone --checksum MinIO → directory", lambda: ways.rclone(None, str(volume / "s3" / BUCKET), "--checksum"))
+        for _ in range(options.rounds):
+            again("filestore copy drive → volume", lambda: ways.migrate("copy", volume, offline=True))
         return scenario.results
 
 
@@ -309,23 +311,36 @@ def table(workload: Workload, results: Results) -> None:
     print(flush=True)
 
 
-def bars(name: str, results: Results) -> list[tuple[str, float, float]]:
-    """(what, measured ratio, wanted ratio)."""
+def bound(results: Results, alone: list[Cost]) -> float:
+    """Seconds that no client can beat while it shares this machine with the source: the source's own CPU time, of the way that costs it least, and that of `alone`, on all cores."""
+    source = min(median(costs, lambda cost: cost.total_cpu - cost.cpu) for way, costs in results.items() if "MinIO → volume" in way or "MinIO → directory" in way)
+    return (source + (median(alone, lambda cost: cost.cpu) if alone else 0)) / os.cpu_count()
+
+
+def bars(name: str, results: Results) -> list[tuple[str, float, float, float | None]]:
+    """(what, measured ratio, wanted ratio, the ratio that could be had at most on this machine where that is known)."""
     wall = {way: median(costs, lambda cost: cost.wall) for way, costs in results.items()}
     of = lambda text: min(seconds for way, seconds in wall.items() if way.startswith(text))  # noqa: E731
     relaxed = "--durability relaxed"
     if name in ("small", "medium"):
         ours = wall[f"filestore copy MinIO → volume {relaxed}"]
         others = min(seconds for way, seconds in wall.items() if not way.startswith(("filestore", "rclone")))
+        rclone = min(wall["rclone MinIO → filestore"], wall["rclone MinIO → versitygw"])
+        # A copy from the drive writes the same files and has no network.
+        least = bound(results, results[f"filestore copy drive → volume {relaxed}"])
         return [
-            ("objects/s of rclone to a server that keeps as much", min(wall["rclone MinIO → filestore"], wall["rclone MinIO → versitygw"]) / ours, 3),
-            ("objects/s of the best of mc and s5cmd", others / ours, 1.5),
-            ("offline, objects/s of online", ours / wall[f"filestore copy drive → volume {relaxed}"], 3),
-            ("offline, objects/s of online, both durable", wall["filestore copy MinIO → volume"] / wall["filestore copy drive → volume"], 3),
+            ("objects/s of rclone to a server that keeps as much", rclone / ours, 3, rclone / least),
+            ("objects/s of the best of mc and s5cmd", others / ours, 1.5, others / least),
+            ("offline, objects/s of online", ours / wall[f"filestore copy drive → volume {relaxed}"], 3, None),
+            ("offline, objects/s of online, both durable", wall["filestore copy MinIO → volume"] / wall["filestore copy drive → volume"], 3, None),
         ]
     if name == "big":
-        return [("of the floor's rate, offline", of("floor") / wall[f"filestore copy drive → volume {relaxed}"], 0.9)]
-    return [("rate of rclone's second pass with --checksum", of("rclone") / wall["filestore copy MinIO → volume"], 5)]
+        return [("of the floor's rate, offline", of("floor") / wall[f"filestore copy drive → volume {relaxed}"], 0.9, None)]
+    rclone = of("rclone")
+    return [
+        ("rate of rclone's second pass with --checksum", rclone / wall["filestore copy MinIO → volume"], 5, rclone / bound(results, [])),
+        ("offline, rate of rclone's second pass with --checksum", rclone / wall["filestore copy drive → volume"], 5, None),
+    ]
 
 
 def machine() -> str:
@@ -389,12 +404,12 @@ def main() -> int:
             table(workload, results)
             everything[name] = {way: [asdict(cost) for cost in costs] for way, costs in results.items()}
             verdicts += [(workload.title, *bar) for bar in bars(name, results)]
-    print("| bar | measured | wanted | |\n|---|---|---|---|")
-    for title, what, measured, least in verdicts:
-        print(f"| {title}: {what} | {measured:.2f} | {least} | {'ok' if measured >= least else 'MISSED'} |")
+    print("| bar | measured | wanted | at most | |\n|---|---|---|---|---|")
+    for title, what, measured, least, most in verdicts:
+        print(f"| {title}: {what} | {measured:.2f} | {least} | {'' if most is None else f'{most:.2f}'} | {'ok' if measured >= least else 'MISSED'} |")
     if options.json:
         options.json.write_text(json.dumps(everything, indent=1) + "\n")
-    return int(options.check and any(measured < least for _, _, measured, least in verdicts))
+    return int(options.check and any(measured < least for _, _, measured, least, _ in verdicts))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ use crate::source::About;
 use crate::{Endpoint, Error, Kind, Location, Progress, Result};
 
 use client::{Connection, Seen};
-use wire::{Failure, Wire};
+use wire::{Failure, Get, Wire};
 
 pub(crate) use resolve::resolve;
 pub(crate) use upload::patient;
@@ -179,13 +179,19 @@ impl S3 {
         if self.addressing() == Addressing::Path
             && let Some(region) = client.config().region()
         {
-            let ahead = self.skew_told.load(Ordering::Relaxed);
+            let get = Get {
+                bucket,
+                key,
+                if_match,
+                region: region.as_ref(),
+                ahead: self.skew_told.load(Ordering::Relaxed),
+            };
             let seen = |headers: &_| {
                 let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
                 seen.note(headers);
             };
-            let wire = &self.connection.wire;
-            let sent = wire.get(region.as_ref(), ahead, bucket, key, if_match, seen);
+            let (wire, http) = (&self.connection.wire, || self.connection.http());
+            let sent = wire.get(http, get, seen);
             if let Some(answer) = sent.await {
                 return answer;
             }

@@ -107,7 +107,7 @@ impl Connection {
             .credentials_provider(aws_sdk_s3::config::SharedCredentialsProvider::new(keys))
             .http_client(SharedHttpClient::new(Tap {
                 client: self.http()?,
-                connector: self.wire.connector.clone(),
+                asked: self.wire.asked.clone(),
             }))
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
@@ -120,7 +120,8 @@ impl Connection {
         Ok(Client::from_conf(config))
     }
 
-    fn http(&self) -> Result<SharedHttpClient> {
+    /// What makes connections to the endpoint.
+    pub(super) fn http(&self) -> Result<SharedHttpClient> {
         let builder = aws_smithy_http_client::Builder::new();
         if self.url.starts_with("http://") {
             return Ok(builder.build_http());
