@@ -1,7 +1,8 @@
 //! Compares an object as it should be with the object in the cluster.
 //!
 //! Only fields of the desired object count: what the API server fills in and what others add
-//! (labels, variables) stays as it is.
+//! (labels, variables) stays as it is. Not so where an addition changes what ours says: in a
+//! selector, in a security context.
 
 use std::fmt;
 
@@ -62,7 +63,18 @@ impl fmt::Display for Path {
     }
 }
 
-/// Fields of `desired` that `live` does not hold or holds otherwise, in the order of the fields.
+/// Fields whose values are meant as a whole: another label in a selector makes it select nothing,
+/// another user id in a security context runs the process as that user.
+const WHOLE: [&str; 4] = ["selector", "podSelector", "nodeSelector", "securityContext"];
+
+fn is_whole(path: &Path) -> bool {
+    path.0
+        .iter()
+        .any(|step| matches!(step, Step::Field(name) if WHOLE.contains(&name.as_str())))
+}
+
+/// Fields of `desired` that `live` does not hold or holds otherwise, and what `live` has beside
+/// them where they are meant as a whole; in the order of the fields.
 pub fn differences(desired: &Value, live: &Value) -> Vec<Path> {
     let mut found = Vec::new();
     walk(desired, Some(live), &Path(Vec::new()), &mut found);
@@ -79,6 +91,10 @@ fn walk(desired: &Value, live: Option<&Value>, path: &Path, found: &mut Vec<Path
                     &path.with(Step::Field(name.clone())),
                     found,
                 );
+            }
+            if is_whole(path) {
+                let added = live.keys().filter(|name| !desired.contains_key(*name));
+                found.extend(added.map(|name| path.with(Step::Field(name.clone()))));
             }
         }
         (Value::Array(desired), Some(Value::Array(live))) if merge_keys(path).is_some() => {
@@ -131,6 +147,22 @@ fn key_of(entry: &Value, keys: &[&str]) -> Map<String, Value> {
     keys.iter()
         .filter_map(|key| Some(((*key).to_owned(), entry.get(*key)?.clone())))
         .collect()
+}
+
+/// Whether a difference is something that `desired` does not have at all.
+pub fn is_addition(desired: &Value, path: &Path) -> bool {
+    let mut value = Some(desired);
+    for step in &path.0 {
+        value = value.and_then(|value| match step {
+            Step::Field(name) => value.get(name),
+            Step::Key(keys) => {
+                let names: Vec<&str> = keys.keys().map(String::as_str).collect();
+                let mut entries = value.as_array()?.iter();
+                entries.find(|entry| key_of(entry, &names) == *keys)
+            }
+        });
+    }
+    value.is_none()
 }
 
 /// A merge patch for `live` that sets the fields at `paths` as `desired` has them and takes away
@@ -228,33 +260,44 @@ fn merge_patch(from: &Value, to: &Value) -> Value {
 }
 
 /// Who set the field at `path` last, other than `own`: the manager whose managed fields hold it,
-/// else (the field was removed, which leaves no trace) the one that changed the object last.
+/// else (the field was removed, which leaves no trace) the one that changed the object last, if
+/// that was after us.
 pub fn manager_of<'a>(
     path: &Path,
     managed: &'a [ManagedFieldsEntry],
     own: &[&str],
 ) -> Option<&'a str> {
-    let others = || {
-        managed.iter().filter(|entry| {
-            entry
-                .manager
-                .as_deref()
-                .is_some_and(|name| !own.contains(&name))
-        })
+    let is_own = |entry: &ManagedFieldsEntry| {
+        let name = entry.manager.as_deref();
+        name.is_some_and(|name| own.contains(&name))
     };
-    let holder = others().find(|entry| {
-        entry
-            .fields_v1
-            .as_ref()
-            .is_some_and(|fields| holds(&fields.0, &path.0))
-    });
-    holder
-        .or_else(|| {
-            others()
-                .filter(|entry| entry.subresource.as_deref() != Some("status"))
-                .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))
+    let time = |entry: &ManagedFieldsEntry| entry.time.as_ref().map(|time| time.0);
+    let ours = managed.iter().filter(|entry| is_own(entry));
+    let ours = ours.filter_map(time).max();
+    holder_of(path, managed, own).or_else(|| {
+        managed
+            .iter()
+            .filter(|entry| !is_own(entry) && entry.subresource.as_deref() != Some("status"))
+            .filter(|entry| time(entry) >= ours)
+            .max_by_key(|entry| time(entry))
+            .and_then(|entry| entry.manager.as_deref())
+    })
+}
+
+/// The manager, other than `own`, whose managed fields hold the field at `path`.
+pub fn holder_of<'a>(
+    path: &Path,
+    managed: &'a [ManagedFieldsEntry],
+    own: &[&str],
+) -> Option<&'a str> {
+    managed
+        .iter()
+        .filter(|entry| {
+            let fields = entry.fields_v1.as_ref();
+            fields.is_some_and(|fields| holds(&fields.0, &path.0))
         })
-        .and_then(|entry| entry.manager.as_deref())
+        .filter_map(|entry| entry.manager.as_deref())
+        .find(|name| !own.contains(name))
 }
 
 /// Whether a set of managed fields ("FieldsV1") holds the field at `path` or something below it.
@@ -265,6 +308,10 @@ fn holds(fields: &Value, path: &[Step]) -> bool {
     let Some(fields) = fields.as_object() else {
         return false;
     };
+    if fields.is_empty() {
+        // A value that is set as a whole, as a selector, with all that is in it.
+        return true;
+    }
     let inner = match step {
         Step::Field(name) => fields.get(&format!("f:{name}")),
         Step::Key(keys) => fields.iter().find_map(|(name, inner)| {

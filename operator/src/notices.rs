@@ -2,7 +2,7 @@
 
 use crate::api::{FilestoreStatus, WorkloadKind};
 use crate::drift::Path;
-use crate::plan::{Apply, ClaimChange, JobChange, Kind, Step, WorkloadChange};
+use crate::plan::{ClaimChange, Drift, JobChange, Kind, Step, WorkloadChange};
 use crate::status::{find, reason};
 
 /// An event to be.
@@ -135,8 +135,12 @@ pub fn of_step(step: &Step) -> Option<Notice> {
                 "ClaimProtected",
                 format!("PersistentVolumeClaim {name}: Helm and Argo CD are told to keep it"),
             ),
+            ClaimChange::PutBack(drift) => return of_drift(drift, Related::claim(name)),
         },
-        Step::Apply(apply) => return of_drift(apply),
+        Step::Apply(apply) => {
+            let related = Related::field(apply.kind, &apply.name, None);
+            return of_drift(&apply.drift, related);
+        }
         Step::CreateJob(job) => {
             let name = job.metadata.name.as_deref().unwrap_or_default();
             return Some(Notice::new(false, "JobCreated", format!("Job {name}")));
@@ -198,22 +202,25 @@ fn of_workload(kind: WorkloadKind, name: &str, why: &WorkloadChange) -> Notice {
     })
 }
 
-fn of_drift(apply: &Apply) -> Option<Notice> {
-    let first = apply.drift.first()?;
-    let more = match apply.drift.len() - 1 {
+fn of_drift(drift: &[Drift], object: Related) -> Option<Notice> {
+    let first = drift.first()?;
+    let more = match drift.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let kind = apply.kind.as_str();
     let who = match &first.manager {
         Some(manager) => format!("{manager:?}"),
         None => "a client that the API server did not record".to_owned(),
     };
+    let field = first.path.to_string();
     let note = format!(
-        "{kind} {}: {}{more}, changed by {who}, is put back",
-        apply.name, first.path
+        "{} {}: {field}{more}, changed by {who}, is put back",
+        object.kind, object.name
     );
-    let related = Related::field(apply.kind, &apply.name, Some(&first.path));
+    let related = Related {
+        field: Some(field),
+        ..object
+    };
     Some(Notice::new(true, "DriftCorrected", note).about(related))
 }
 

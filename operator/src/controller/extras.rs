@@ -123,12 +123,37 @@ async fn list(
     Ok(found.items)
 }
 
-/// Server-side apply with force, as for everything that is ours.
+/// Server-side apply with force, as for everything that is ours; what stands in its way on `live` is
+/// taken away first.
 pub(super) async fn apply(
     requests: &Requests<'_>,
     purpose: Purpose,
     apply: &Apply,
+    live: Option<&DynamicObject>,
 ) -> Result<Extra, Error> {
+    let Some(live) = live.filter(|_| !apply.drift.is_empty()) else {
+        return applied(requests, purpose, apply).await;
+    };
+    if !apply.has_additions() {
+        match applied(requests, purpose, apply).await {
+            Err(error) if error.is_invalid() => {}
+            other => return other,
+        }
+    }
+    let live = serde_json::to_value(live).map_err(|error| Error::Json("live", error))?;
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    requests.metrics.write(purpose.kind(), "patch");
+    api(requests, &purpose.resource())
+        .patch(&apply.name, &params, &Patch::Merge(apply.clearance(&live)))
+        .await
+        .map_err(failed("patch", purpose, &apply.name))?;
+    applied(requests, purpose, apply).await
+}
+
+async fn applied(requests: &Requests<'_>, purpose: Purpose, apply: &Apply) -> Result<Extra, Error> {
     let params = PatchParams::apply(FIELD_MANAGER).force();
     requests.metrics.write(purpose.kind(), "apply");
     let applied = api(requests, &purpose.resource())

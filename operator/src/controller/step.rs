@@ -156,7 +156,8 @@ impl Work<'_> {
                 serde_json::to_value(self.observed.deployment.insert(applied))
             }
             Kind::Extra(purpose) => {
-                let applied = extras::apply(&self.requests, *purpose, apply).await?;
+                let live = self.observed.extras.get(*purpose, name);
+                let applied = extras::apply(&self.requests, *purpose, apply, live).await?;
                 let value = serde_json::to_value(&applied.object);
                 self.observed.extras.put(applied);
                 value
@@ -171,7 +172,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Applies; where somebody else set what excludes our fields, that is taken away first.
+    /// Applies; what somebody else added to values that are meant as a whole, or what excludes our
+    /// fields, is taken away first.
     async fn put_back<K>(&self, apply: &Apply, live: Option<&K>) -> Result<K, Error>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
@@ -181,18 +183,17 @@ impl Work<'_> {
             + Serialize,
     {
         let Apply { name, object, .. } = apply;
-        let refused = match self.requests.apply(name, object).await {
-            Err(error) if error.is_invalid() && !apply.drift.is_empty() => error,
-            other => return other,
+        let Some(live) = live.filter(|_| !apply.drift.is_empty()) else {
+            return self.requests.apply(name, object).await;
         };
-        let Some(live) = live else {
-            return Err(refused);
-        };
+        if !apply.has_additions() {
+            match self.requests.apply(name, object).await {
+                Err(error) if error.is_invalid() => {}
+                other => return other,
+            }
+        }
         let live = serde_json::to_value(live).map_err(|error| Error::Json("live", error))?;
-        let paths: Vec<_> = apply.drift.iter().map(|drift| drift.path.clone()).collect();
-        let mut patch = drift::restore(object, &live, &paths);
-        // Computed from what was seen: of no use for an object that has changed since.
-        patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        let patch = apply.clearance(&live);
         self.requests.merge::<K>(name, &patch).await?;
         self.requests.apply(name, object).await
     }

@@ -29,7 +29,7 @@ use super::deletion;
 use super::extras;
 use super::observe::secret_names;
 use super::reconcile::{Watched, on_error, reconcile};
-use crate::api::WorkloadKind;
+use crate::api::{Filestore, WorkloadKind};
 use crate::render::NAME_LABEL;
 
 /// Changes of one object that come together are one round.
@@ -233,12 +233,22 @@ impl Backoff for Pause {
     }
 }
 
-/// The Filestore that an object's label names.
+/// The Filestore that an object's label names, and the one that owns it: somebody may have changed
+/// the label.
 #[expect(clippy::needless_pass_by_value, reason = "the controller's signature")]
-fn named<K: Resource>(object: K) -> Option<ObjectRef<Watched>> {
-    let name = object.labels().get(NAME_LABEL)?;
-    let namespace = object.namespace()?;
-    Some(ObjectRef::new(name).within(&namespace))
+fn named<K: Resource>(object: K) -> Vec<ObjectRef<Watched>> {
+    let Some(namespace) = object.namespace() else {
+        return Vec::new();
+    };
+    let owners = object.owner_references().iter();
+    let owners = owners.filter(|owner| owner.kind == Filestore::kind(&()));
+    let mut names: Vec<&str> = owners.map(|owner| owner.name.as_str()).collect();
+    names.extend(object.labels().get(NAME_LABEL).map(String::as_str));
+    names.dedup();
+    let found = names.into_iter();
+    found
+        .map(|name| ObjectRef::new(name).within(&namespace))
+        .collect()
 }
 
 /// Filestores that take over a workload of this name, or did, whatever labels it bears.
@@ -264,7 +274,7 @@ where
     }
 }
 
-/// Filestores that use a claim: by its label, or because they name it.
+/// Filestores that use a claim: by its label, because it bears their name, or because they name it.
 fn claims(
     filestores: Store<Watched>,
 ) -> impl Fn(PersistentVolumeClaim) -> Vec<ObjectRef<Watched>> + Send + Sync + 'static {
@@ -277,7 +287,13 @@ fn claims(
             let source = filestore.spec.migration.as_ref();
             let source = source.and_then(|migration| migration.source.as_ref());
             let source = source.and_then(|source| source.existing_claim.as_ref());
-            filestore.spec.storage.existing_claim.as_ref() == Some(&name) || source == Some(&name)
+            let data = filestore.spec.storage.existing_claim.as_ref();
+            let data = data.or(filestore.metadata.name.as_ref());
+            let status = filestore.status.as_ref();
+            let migration = status.and_then(|status| status.migration.as_ref());
+            let legacy = migration.and_then(|migration| migration.source.as_ref());
+            let legacy = legacy.map(|legacy| &legacy.claim.name);
+            [data, source, legacy].contains(&Some(&name))
         });
         found.extend(named(claim));
         found
@@ -308,4 +324,27 @@ fn users(
         .filter(|watched| watched.namespace().as_deref() == namespace && uses(watched))
         .map(|watched| ObjectRef::from_obj(watched.as_ref()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_whose_label_was_changed_still_wakes_its_owner() {
+        let service = |label: &str, owner: serde_json::Value| -> Service {
+            serde_json::from_value(serde_json::json!({"metadata": {
+                "name": "files", "namespace": "ns", "labels": {NAME_LABEL: label},
+                "ownerReferences": owner,
+            }}))
+            .unwrap()
+        };
+        let owner = |kind: &str| serde_json::json!([{"apiVersion": "v1", "kind": kind, "name": "files", "uid": "u"}]);
+        let woken = |service: Service| -> Vec<String> {
+            named(service).into_iter().map(|found| found.name).collect()
+        };
+        assert_eq!(woken(service("files", owner("Filestore"))), ["files"]);
+        assert_eq!(woken(service("x", owner("Filestore"))), ["files", "x"]);
+        assert_eq!(woken(service("x", owner("ReplicaSet"))), ["x"]);
+    }
 }

@@ -77,6 +77,44 @@ fn each_kind_of_difference_is_named() {
     assert_eq!(paths(&service, &moved), ["spec.ports[9000].name"]);
 }
 
+#[test]
+fn what_is_added_counts_where_it_changes_what_ours_says() {
+    let desired = json!({"spec": {"selector": {"name": "x"}}});
+    let live = json!({"spec": {"selector": {"name": "x", "track": "canary"}, "type": "ClusterIP"}});
+    let found = differences(&desired, &live);
+    assert_eq!(paths(&desired, &live), ["spec.selector.track"]);
+    assert!(is_addition(&desired, &found[0]));
+    assert_eq!(
+        restore(&desired, &live, &found),
+        json!({"spec": {"selector": {"track": null}}})
+    );
+
+    let context = |context: Value| pod(&json!([{"name": "gateway", "securityContext": context}]));
+    let desired =
+        context(json!({"readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}));
+    let live = context(json!({
+        "readOnlyRootFilesystem": true, "runAsUser": 0,
+        "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]},
+    }));
+    let found = differences(&desired, &live);
+    let prefix = "spec.template.spec.containers[gateway].securityContext";
+    assert_eq!(
+        paths(&desired, &live),
+        [
+            format!("{prefix}.capabilities.add"),
+            format!("{prefix}.runAsUser")
+        ]
+    );
+    assert!(found.iter().all(|path| is_addition(&desired, path)));
+    assert_eq!(restore(&desired, &live, &found), desired);
+
+    let replicas = differences(&json!({"spec": {"replicas": 1}}), &json!({"spec": {}}));
+    assert!(!is_addition(
+        &json!({"spec": {"replicas": 1}}),
+        &replicas[0]
+    ));
+}
+
 fn entry(manager: &str, time: &str, fields: &Value) -> ManagedFieldsEntry {
     serde_json::from_value(json!({
         "manager": manager, "operation": "Update", "time": time,
@@ -127,6 +165,22 @@ fn the_manager_of_a_field_is_found() {
     let removed = path(&json!({"spec": {"strategy": {"type": "Recreate"}}}));
     assert_eq!(manager_of(&removed, &managed, &own), Some("kubectl-edit"));
     assert_eq!(manager_of(&removed, &managed[..1], &own), None);
+    // Who changed the object before we did has not removed what we set.
+    let mut older = managed.clone();
+    older[0]
+        .time
+        .clone_from(&entry("", "2026-11-30T10:03:00Z", &json!({})).time);
+    assert_eq!(manager_of(&removed, &older, &own), None);
+    assert_eq!(holder_of(&removed, &managed, &own), None);
+
+    // A selector is set as a whole.
+    let managed = [entry(
+        "helm",
+        "2026-11-30T10:00:00Z",
+        &json!({"f:spec": {"f:selector": {}}}),
+    )];
+    let selector = Path::fields(&["spec", "selector", "track"]);
+    assert_eq!(holder_of(&selector, &managed, &own), Some("helm"));
 }
 
 /// Each of these was refused by Kubernetes 1.37 when it was only applied.

@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use super::{ClaimChange, FIELD_MANAGER, Step, is_ours};
+use super::{ClaimChange, Drift, FIELD_MANAGER, Step, is_ours};
+use crate::drift::{self, Path};
 use crate::observed::Observed;
 use crate::quantity;
 use crate::render;
@@ -99,6 +100,18 @@ fn patch(
         .map(|(key, value)| (key, Value::String(value)))
         .collect();
     let annotations = protection(live.metadata.annotations.as_ref());
+    let drift = || {
+        let labels = missing.keys().map(|key| ["metadata", "labels", key]);
+        let protection = annotations.keys();
+        let protection = protection.map(|key| ["metadata", "annotations", key]);
+        let paths = protection.chain(labels).map(|path| Path::fields(&path));
+        paths.map(|path| by_whom(path, live)).collect()
+    };
+    let why = match &grow {
+        Some((from, to)) => ClaimChange::Grow(from.clone(), to.clone()),
+        None if is_made_by_us(&live.metadata) => ClaimChange::PutBack(drift()),
+        None => ClaimChange::Protect,
+    };
     let mut patch = json!({});
     if !missing.is_empty() {
         patch["metadata"]["labels"] = Value::Object(missing);
@@ -106,18 +119,24 @@ fn patch(
     if !annotations.is_empty() {
         patch["metadata"]["annotations"] = Value::Object(annotations);
     }
-    let why = match grow {
-        Some((from, to)) => {
-            patch["spec"]["resources"]["requests"]["storage"] = Value::String(to.clone());
-            ClaimChange::Grow(from, to)
-        }
-        None => ClaimChange::Protect,
-    };
+    if let Some((_, to)) = grow {
+        patch["spec"]["resources"]["requests"]["storage"] = Value::String(to);
+    }
     (patch != json!({})).then(|| Step::PatchClaim {
         name: live.metadata.name.clone().unwrap_or_default(),
         patch,
         why,
     })
+}
+
+/// Only who holds the field now: a claim is changed by the cluster's own controllers all the time,
+/// and whoever removed a field is none of them.
+fn by_whom(path: Path, live: &PersistentVolumeClaim) -> Drift {
+    let managed = live.metadata.managed_fields.as_deref().unwrap_or_default();
+    Drift {
+        manager: drift::holder_of(&path, managed, &[FIELD_MANAGER]).map(str::to_owned),
+        path,
+    }
 }
 
 /// Whether neither Helm nor Argo CD removes an object with these annotations.

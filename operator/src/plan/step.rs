@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Kind;
 use crate::api::WorkloadKind;
-use crate::drift::Path;
+use crate::drift::{self, Path};
 use crate::extras::Purpose;
 
 /// One request.
@@ -107,6 +107,8 @@ pub enum ClaimChange {
     Grow(String, String),
     /// Labels or the annotations that protect it were missing.
     Protect,
+    /// Somebody else changed labels or annotations of a claim that we made.
+    PutBack(Vec<Drift>),
 }
 
 /// An object to take away.
@@ -131,6 +133,23 @@ pub struct Apply {
     pub object: Value,
     /// What somebody else changed; empty when the object is new or what we want has changed.
     pub drift: Vec<Drift>,
+}
+
+impl Apply {
+    /// Whether somebody else added something that applying alone would leave.
+    pub fn has_additions(&self) -> bool {
+        let mut drift = self.drift.iter();
+        drift.any(|drift| drift::is_addition(&self.object, &drift.path))
+    }
+
+    /// A merge patch that takes from `live` what stands in the way of our fields; of no use for an
+    /// object that has changed since.
+    pub fn clearance(&self, live: &Value) -> Value {
+        let paths: Vec<_> = self.drift.iter().map(|drift| drift.path.clone()).collect();
+        let mut patch = drift::restore(&self.object, live, &paths);
+        patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        patch
+    }
 }
 
 /// A field that somebody else changed.
