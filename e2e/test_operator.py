@@ -37,11 +37,11 @@ def test_a_fresh_store_serves_is_kept_as_it_is_and_outlives_its_resource(namespa
         namespace("scale", "deployment", "files", f"--replicas={replicas}")
         namespace.until("replicas are put back", lambda: namespace.get("deployment", "files")["spec"]["replicas"] == 1)
     namespace.until("it is told", lambda: any('spec.replicas, changed by "kubectl"' in note for reason, note in namespace.events() if reason == "DriftCorrected"))
-    namespace("set", "env", "deployment/files", "ROOT_ACCESS_KEY_ID=intruder")
+    namespace("set", "env", "deployment/files", "-c", "prepare", "FILESTORE_OWNER=intruder")
     wanted = {"secretKeyRef": {"name": "keys", "key": "root-user"}}
     namespace.until("the variable is put back", lambda: any(
-        variable["name"] == "ROOT_ACCESS_KEY_ID" and variable.get("valueFrom", {}).get("secretKeyRef", {}).get("key") == wanted["secretKeyRef"]["key"] and "value" not in variable
-        for variable in namespace.get("deployment", "files")["spec"]["template"]["spec"]["containers"][0]["env"]))
+        variable["name"] == "FILESTORE_OWNER" and variable.get("valueFrom", {}).get("secretKeyRef", {}).get("key") == wanted["secretKeyRef"]["key"] and "value" not in variable
+        for variable in namespace.get("deployment", "files")["spec"]["template"]["spec"]["initContainers"][0]["env"]))
     namespace("delete", "service", "files")
     namespace.until("the Service is back", lambda: "files" in namespace("get", "service", "-o", "name"))
 
@@ -95,6 +95,11 @@ REFUSED = {
     "ids on OpenShift": ({"security": {"profile": "openshift", "runAsUser": 1}}, "profile openshift sets no ids"),
     "root": ({"security": {"runAsUser": 0}}, "should be greater than or equal to 1"),
     "bucket with capitals": ({"buckets": [{"name": "Uploads"}]}, "should match"),
+    "a bucket twice": ({"buckets": [{"name": "uploads"}, {"name": "uploads", "quota": "1Gi"}]}, "Duplicate value"),
+    "a user twice": ({"access": {"users": [{"name": "a", "grants": [{"bucket": "*", "access": "read"}]}] * 2}}, "Duplicate value"),
+    "a user without grants": ({"access": {"users": [{"name": "a", "grants": []}]}}, "should have at least 1 items"),
+    "a grant of what there is not": ({"access": {"users": [{"name": "a", "grants": [{"bucket": "*", "access": "readonly"}]}]}}, 'supported values: "read", "write", "readwrite"'),
+    "an overlap in words": ({"access": {"overlapSeconds": "1h"}}, "must be of type integer"),
     "mode online without endpoint": ({"migration": {"mode": "online"}}, "mode online needs source.endpoint"),
     "mode offline without claim": ({"migration": {"mode": "offline", "source": {"endpoint": "http://m:9000"}}}, "mode offline needs source.existingClaim"),
     "two sources": ({"migration": {"source": {"endpoint": "http://m:9000", "existingClaim": "x"}}}, "at most one of endpoint, existingClaim, service and workload"),

@@ -249,9 +249,13 @@ fn config(args: Args, environment: &Environment) -> anyhow::Result<Config> {
         .or_else(|| data_root.clone())
         .context("no volume: name the directory to serve, or set FILESTORE_VOLUME")?;
     let credentials = CredentialSources {
-        fixed: key_pair(args.access_key, args.secret_key, environment)?
-            .into_iter()
-            .collect(),
+        fixed: key_pair(
+            args.access_key,
+            args.secret_key,
+            args.credentials_dir.is_empty().then_some(environment),
+        )?
+        .into_iter()
+        .collect(),
         directories: args
             .credentials_dir
             .into_iter()
@@ -308,18 +312,21 @@ fn config(args: Args, environment: &Environment) -> anyhow::Result<Config> {
     Ok(config)
 }
 
+/// The pair that stays as it is. `environment` is left out where a directory has the keys: a
+/// variable would be valid for ever beside what is rotated there.
 fn key_pair(
     access_key: Option<String>,
     secret_key: Option<SecretArg>,
-    environment: &Environment,
+    environment: Option<&Environment>,
 ) -> anyhow::Result<Option<KeyPair>> {
+    let variable = |name| environment.and_then(|environment| environment.text(name));
     let access = access_key
-        .or_else(|| environment.text("ROOT_ACCESS_KEY_ID"))
-        .or_else(|| environment.text("ROOT_ACCESS_KEY"));
+        .or_else(|| variable("ROOT_ACCESS_KEY_ID"))
+        .or_else(|| variable("ROOT_ACCESS_KEY"));
     let secret = secret_key
         .map(|secret| secret.0)
-        .or_else(|| environment.text("ROOT_SECRET_ACCESS_KEY"))
-        .or_else(|| environment.text("ROOT_SECRET_KEY"));
+        .or_else(|| variable("ROOT_SECRET_ACCESS_KEY"))
+        .or_else(|| variable("ROOT_SECRET_KEY"));
     match (access, secret) {
         (None, None) => Ok(None),
         (Some(access), Some(secret)) => Ok(Some(KeyPair::new(access, secret))),

@@ -116,6 +116,11 @@ fn runs_here(filestore: &ValidatedFilestore) -> anyhow::Result<()> {
             "spec.engine: versitygw runs in a cluster; use engine bundled here, it serves the same files"
         );
     }
+    if !filestore.access.is_empty() {
+        bail!(
+            "spec.access.users, spec.buckets[].quota: the operator renders them; run `filestore gateway --access-file` here, or remove them"
+        );
+    }
     if filestore
         .migration
         .as_ref()
@@ -170,6 +175,11 @@ mod tests {
             "  engine: versitygw\n  versitygw: {image: 'v:1'}\n  storage:",
         );
         assert!(engine.starts_with("spec.engine: "), "{engine}");
+        let access = refusal(
+            "  storage:",
+            "  access: {users: [{name: a, grants: [{bucket: '*', access: read}]}]}\n  storage:",
+        );
+        assert!(access.starts_with("spec.access.users"), "{access}");
         let source = MANIFEST.find("    source:").unwrap();
         let source = refusal(MANIFEST.get(source..).unwrap(), "");
         assert!(source.starts_with("spec.migration.source: "), "{source}");

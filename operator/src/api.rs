@@ -9,6 +9,7 @@
     reason = "KubeSchema repeats each type inside a function, where nobody can reach it"
 )]
 
+mod access;
 mod crd;
 mod credentials;
 mod extras;
@@ -20,6 +21,7 @@ mod status;
 mod storage;
 mod takeover;
 
+pub use access::{AccessLevel, AccessSpec, GrantSpec, UserKeys, UserSpec};
 pub use crd::{AS_IN_KUBERNETES, crd, crd_yaml};
 pub use credentials::{CredentialKeys, CredentialsSpec, SecretReference};
 pub use extras::{

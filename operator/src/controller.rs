@@ -7,6 +7,7 @@
 //! All decisions are in the pure modules ([`crate::plan`], [`crate::status`]); here are the
 //! requests and the waiting.
 
+mod access;
 mod api;
 mod ask;
 mod context;

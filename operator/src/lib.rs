@@ -14,6 +14,7 @@
 //!
 //! Everything but `controller` and `preflight::read` is pure: no client, no clock, no file access.
 
+pub mod access;
 pub mod api;
 pub mod controller;
 pub mod drift;

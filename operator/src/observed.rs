@@ -35,6 +35,8 @@ pub struct Observed {
     pub takeover: Option<Takeover>,
     /// What the pod's metrics tell.
     pub told: Told,
+    /// The Secret that the gateway follows could not be made: a pod would find no keys.
+    pub no_keys: bool,
 }
 
 /// How a container stands.

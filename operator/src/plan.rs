@@ -88,13 +88,13 @@ pub fn plan(
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan::default();
-    // The legacy volume is protected before anything else happens.
-    plan.steps.extend(claim::protect_source(observed));
+    plan.steps.extend(first(observed));
     let usable = match claim::data(filestore, observed) {
         Ok((step, problem)) => {
             plan.steps.extend(step);
             plan.problems.extend(problem);
-            true
+            // A pod that lacks its keys would only replace one that has them.
+            !observed.no_keys
         }
         Err(problem) => {
             plan.problems.push(problem);
@@ -122,6 +122,11 @@ pub fn plan(
     plan
 }
 
+/// What comes before anything else is written: the protection of the legacy volume.
+pub fn first(observed: &Observed) -> Option<Step> {
+    claim::protect_source(observed)
+}
+
 impl Plan {
     fn serve(
         &mut self,
@@ -131,7 +136,7 @@ impl Plan {
         usable: bool,
     ) {
         if usable {
-            let deployment = render::deployment(filestore);
+            let deployment = render::followed(filestore, render::deployment(filestore));
             let live = observed.deployment.as_ref();
             self.apply(Kind::Deployment, &deployment, owner, live);
         }
@@ -155,7 +160,7 @@ impl Plan {
         };
         // What was begun is brought to an end; nothing is begun while something is wrong.
         let begins = matches!(stage, Stage::Make { .. } | Stage::Freeze(_));
-        if begins && !self.problems.is_empty() {
+        if begins && (observed.no_keys || !self.problems.is_empty()) {
             return;
         }
         let steps = takeover::steps(filestore, cluster, owner, observed, stage, now);
@@ -177,7 +182,7 @@ impl Plan {
                 .unwrap_or_else(|| cluster.run.clone());
             let mut dressed = takeover::dressed(filestore, &source, &run);
             dressed.suspend |= !serves;
-            let deployment = render::deployment(&dressed);
+            let deployment = render::followed(&dressed, render::deployment(&dressed));
             self.apply(Kind::Deployment, &deployment, owner, live);
         }
         self.steps.extend(steps.then);
@@ -196,7 +201,7 @@ impl Plan {
             }
             if !is_ours(live.meta(), metadata) && !is_owned(live.meta(), owner) {
                 self.problems
-                    .push(Problem::name_taken(kind, &name, live.meta()));
+                    .push(Problem::name_taken(kind.as_str(), &name, live.meta()));
                 return;
             }
         }

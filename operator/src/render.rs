@@ -3,6 +3,7 @@
 //! Pure functions, one file per object or container. `filestore up` runs [`pod_template`] on one
 //! machine; charts and the operator apply the same pod in a cluster.
 
+mod access;
 mod claim;
 mod container;
 mod deployment;
@@ -19,6 +20,7 @@ mod prepare;
 mod service;
 mod service_account;
 
+pub use access::{ACCESS_PATH, followed};
 pub use claim::claim;
 pub use deployment::{deployment, required_marker};
 pub use extras::{endpoint, extras};

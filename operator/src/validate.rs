@@ -1,6 +1,7 @@
 //! Turns what people wrote into what the builders may rely on: every default filled in, every
 //! reference resolved, every contradiction refused. Builders never look at the raw spec.
 
+mod access;
 mod check;
 mod extras;
 mod migration;
@@ -10,6 +11,7 @@ use crate::api::{
     CredentialsSpec, Engine, Filestore, PodSpec, SecurityProfile, SecuritySpec, StorageSpec,
 };
 use crate::secret::{SecretError, Secrets};
+pub use access::{Access, SecretKeys, User, rendered_name};
 use check::{bucket_name, dns_label, dns_subdomain, image, quantity};
 pub use validated::{
     Alerts, Dashboard, InCluster, KeyPair, Migration, Monitoring, Name, NewClaim, Pod, Scrape,
@@ -33,19 +35,41 @@ const DEFAULT_ID: i64 = 1200;
 #[error("{field}: {message}")]
 pub struct ValidationError {
     /// Path of the field.
-    pub field: String,
+    pub field: Box<str>,
     /// What is wrong and what to do.
     pub message: String,
     /// The reference that leads nowhere, when that is what is wrong.
     pub secret: Option<SecretError>,
+    /// The engine cannot do it.
+    pub engine_lacks: bool,
 }
 
 impl ValidationError {
     fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
-            field: field.into(),
+            field: field.into().into(),
             message: message.into(),
             secret: None,
+            engine_lacks: false,
+        }
+    }
+
+    /// The Secret that the field refers to is of no use.
+    pub(crate) fn secret(field: impl Into<String>, error: &SecretError) -> Self {
+        Self {
+            secret: Some(error.clone()),
+            ..Self::new(field, error.to_string())
+        }
+    }
+
+    /// Engine versitygw has no `what`.
+    fn engine_lacks(field: impl Into<String>, what: &str) -> Self {
+        Self {
+            engine_lacks: true,
+            ..Self::new(
+                field,
+                format!("engine versitygw has no {what}; use engine bundled, or remove this field"),
+            )
         }
     }
 }
@@ -66,6 +90,14 @@ pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFil
     let image = image("spec.image", spec.image.as_deref().unwrap_or(DEFAULT_IMAGE))?;
     let root = key_pair("spec.credentials", &spec.credentials, secrets)?;
     let storage = storage(&name, &spec.storage)?;
+    let server = server(filestore)?;
+    let access = access::access(
+        &name,
+        &root.secret,
+        spec.access.as_ref(),
+        &spec.buckets,
+        server == Server::Bundled,
+    )?;
     let migration = spec
         .migration
         .as_ref()
@@ -80,7 +112,8 @@ pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFil
         compatibility: extras::names(&name, compatibility)?,
         name,
         namespace: filestore.metadata.namespace.clone(),
-        server: server(filestore)?,
+        server,
+        access,
         image,
         region: region(spec.region.as_deref(), "spec.region")?,
         durability: spec.durability.unwrap_or_default(),
@@ -160,11 +193,7 @@ fn key_pair(field: &str, spec: &CredentialsSpec, secrets: &Secrets) -> Result<Ke
     for key in [&access_key, &secret_key] {
         secrets
             .value(secret, key)
-            .map_err(|error| ValidationError {
-                field: field.to_owned(),
-                message: error.to_string(),
-                secret: Some(error),
-            })?;
+            .map_err(|error| ValidationError::secret(field, &error))?;
     }
     Ok(KeyPair {
         secret: secret.clone(),

@@ -45,7 +45,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [list, watch, get, create, patch]
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, patch]

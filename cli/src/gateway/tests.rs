@@ -124,3 +124,13 @@ fn half_a_key_pair_is_an_error() {
     ];
     assert!(config(parse(&[]), &environment(&variables)).is_ok());
 }
+
+#[test]
+fn a_directory_with_keys_replaces_those_of_the_environment() {
+    let args = parse(&["/volume", "--credentials-dir", "/keys"]);
+
+    let credentials = config(args, &environment(&VERSITYGW)).unwrap().credentials;
+
+    assert_eq!(credentials.fixed, []);
+    assert_eq!(credentials.directories[0].path, PathBuf::from("/keys"));
+}

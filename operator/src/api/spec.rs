@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CredentialsSpec, FilestoreStatus, MigrationSpec, MonitoringSpec, NetworkPolicySpec,
+    AccessSpec, CredentialsSpec, FilestoreStatus, MigrationSpec, MonitoringSpec, NetworkPolicySpec,
     PlacementSpec, PodSpec, SecuritySpec, ServiceSpec, SiteSpec, StorageSpec,
 };
 
@@ -112,9 +112,15 @@ pub struct FilestoreSpec {
     /// The volume.
     pub storage: StorageSpec,
     /// Buckets that exist from the start; existing ones are left as they are.
-    #[schemars(length(max = 64))]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buckets: Vec<BucketSpec>,
+    /// Users of the store beside root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessSpec>,
     /// The legacy store to take over; omitted for a fresh store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub migration: Option<MigrationSpec>,
@@ -189,4 +195,8 @@ pub struct BucketSpec {
         regex(pattern = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
     )]
     pub name: String,
+    /// Bytes that the bucket may hold, for example `20Gi`. Default: no limit.
+    #[schemars(length(min = 1, max = 32))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<String>,
 }

@@ -169,6 +169,7 @@ pub(super) async fn cluster(
         extras: extras::observe(requests, filestore).await?,
         takeover,
         told: Told::default(),
+        no_keys: false,
     };
     // In the middle of a cut-over clients wait: nothing is asked then that is not needed.
     let record = observed.takeover.as_ref().and_then(Takeover::record);

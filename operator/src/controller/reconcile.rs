@@ -6,23 +6,26 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
+use super::access;
 use super::api::{Error, Requests};
 use super::context::Context;
 use super::deletion;
 use super::observe::{self, Fetched};
 use super::store::Root;
+use crate::access::Pair;
 use crate::api::{API_VERSION, Filestore, FilestoreStatus, Phase};
 use crate::notices;
 use crate::observed::Observed;
 use crate::plan;
 use crate::status::{self, Problem};
 use crate::takeover;
-use crate::validate::{KeyPair, ValidatedFilestore, validate};
+use crate::validate::{KeyPair, Server, ValidatedFilestore, validate};
 
 /// What the watch shows; an object of an unknown form must not hide the others.
 pub(super) type Watched = DeserializeGuard<Filestore>;
@@ -95,6 +98,7 @@ async fn round(watched: &Watched, context: &Context) -> Result<Action, Error> {
         root: None,
         problems: Vec::new(),
         refused: None,
+        key_ends: None,
     };
     let checked = match work.check(&fetched).await {
         Ok(checked) => checked,
@@ -118,7 +122,7 @@ async fn round(watched: &Watched, context: &Context) -> Result<Action, Error> {
         .and_then(|filestore| takeover::current(filestore, &work.observed, now));
     let soon = stage.and_then(|stage| takeover::pace(&stage, now));
     let pause = soon.unwrap_or_else(|| spread(pause(next.phase), &fetched.metadata.uid));
-    Ok(Action::requeue(pause))
+    Ok(Action::requeue(until(work.key_ends, pause)))
 }
 
 /// How long a round's result is good for when no watch says otherwise.
@@ -129,6 +133,16 @@ fn pause(phase: Option<Phase>) -> Duration {
         Some(Phase::Failed | Phase::Degraded) => 300,
         _ => 600,
     })
+}
+
+/// `pause`, or less when something ends before.
+fn until(end: Option<Timestamp>, pause: Duration) -> Duration {
+    let left = end.map(|end| end.duration_since(Timestamp::now()));
+    match left.map(Duration::try_from) {
+        None => pause,
+        Some(Ok(left)) => pause.min(left + Duration::from_secs(1)),
+        Some(Err(_)) => Duration::from_secs(1),
+    }
 }
 
 fn reference(fetched: &Fetched) -> ObjectReference {
@@ -153,6 +167,8 @@ pub(super) struct Work<'a> {
     problems: Vec<Problem>,
     /// The first request that the API server refused.
     refused: Option<Error>,
+    /// When a former key ends.
+    key_ends: Option<Timestamp>,
 }
 
 impl Work<'_> {
@@ -224,7 +240,7 @@ impl Work<'_> {
             self.context.stores.as_ref(),
         ))
         .await?;
-        let owner = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+        let owner = OwnerReference {
             api_version: API_VERSION.to_owned(),
             kind: Filestore::kind(&()).into_owned(),
             name: fetched.metadata.name.clone().unwrap_or_default(),
@@ -232,12 +248,45 @@ impl Work<'_> {
             controller: Some(true),
             ..Default::default()
         };
+        if let Some(step) = plan::first(&self.observed)
+            && let Err(error) = self.carry_out(&step).await
+        {
+            self.refuse(error)?;
+        }
+        self.keep_access(filestore, &owner).await?;
         let plan = plan::plan(filestore, &owner, &self.observed, Timestamp::now());
         self.problems.extend(plan.problems);
         for step in &plan.steps {
             if let Err(error) = self.carry_out(step).await {
                 self.refuse(error)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps the Secrets of users and the gateway's, before any pod that needs them.
+    async fn keep_access(
+        &mut self,
+        filestore: &ValidatedFilestore,
+        owner: &OwnerReference,
+    ) -> Result<(), Error> {
+        let Some(root) = self
+            .root
+            .as_ref()
+            .filter(|_| filestore.server == Server::Bundled)
+        else {
+            return Ok(());
+        };
+        let root = Pair {
+            access_key: root.access_key.clone(),
+            secret_key: root.secret_key.clone(),
+        };
+        let kept = access::keep(&self.requests, filestore, owner, root).await?;
+        self.problems.extend(kept.problems);
+        self.key_ends = kept.next;
+        self.observed.no_keys = kept.secret.is_none();
+        if let Some(secret) = kept.secret {
+            access::remind(&self.requests, &secret, &self.observed.pods).await?;
         }
         Ok(())
     }

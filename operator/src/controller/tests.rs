@@ -1,6 +1,7 @@
 //! Rounds against an API server in memory ([`server`]); what other controllers of a cluster do is
 //! played by [`Cluster::others_act`].
 
+mod access;
 mod claims;
 mod cutover;
 mod extras;

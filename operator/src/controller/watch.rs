@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use super::Scope;
+use super::access::user_secrets;
 use super::context::Context;
 use super::deletion;
 use super::extras;
@@ -310,6 +311,7 @@ fn users_of(
             return false;
         };
         secret_names(filestore).contains(name.as_str())
+            || user_secrets(filestore).any(|known| known == name)
     })
 }
 

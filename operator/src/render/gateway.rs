@@ -10,16 +10,16 @@ use crate::validate::{Server, ValidatedFilestore};
 /// Path on the S3 port that versitygw answers without credentials; no bucket can have this name.
 const HEALTH_PATH: &str = "/_health";
 
+/// Environment variables with root's keys.
+pub(super) const ROOT_VARIABLES: [&str; 2] = ["ROOT_ACCESS_KEY_ID", "ROOT_SECRET_ACCESS_KEY"];
+
 /// Flag that keeps the gateway from being ready before a run was handed over.
 pub(super) const REQUIRE_MARKER: &str = "--require-marker";
 
 /// The serving container.
 pub(super) fn gateway(filestore: &ValidatedFilestore) -> Container {
-    let root = key_env(
-        &filestore.root,
-        "ROOT_ACCESS_KEY_ID",
-        "ROOT_SECRET_ACCESS_KEY",
-    );
+    let [access_key, secret_key] = ROOT_VARIABLES;
+    let root = key_env(&filestore.root, access_key, secret_key);
     match &filestore.server {
         Server::Bundled => Container {
             env: Some(root),

@@ -43,6 +43,51 @@ fn golden(name: &str) {
 }
 
 #[test]
+fn in_a_cluster_the_gateway_follows_its_keys_instead_of_reading_them_once() {
+    let of = |name: &str| {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
+        let manifest = Manifest::parse(name, &text).unwrap();
+        let valid = validate(&manifest.filestore, &manifest.secrets).unwrap();
+        let plain = deployment(&valid);
+        let followed = followed(&valid, plain.clone());
+        (serde_json::json!(plain), serde_json::json!(followed))
+    };
+    let (mut plain, followed) = of("offline");
+    let pod = &mut plain["spec"]["template"]["spec"];
+    let gateway = pod["containers"][0].as_object_mut().unwrap();
+    assert_eq!(gateway["env"].as_array().unwrap().len(), 2);
+    gateway.remove("env");
+    gateway["args"].as_array_mut().unwrap().extend(
+        [
+            "--credentials-dir",
+            "/run/filestore/access",
+            "--access-key-file",
+            "root-user",
+            "--secret-key-file",
+            "root-password",
+            "--access-file",
+            "/run/filestore/access/access.json",
+        ]
+        .map(Value::from),
+    );
+    let mounts = gateway["volumeMounts"].as_array_mut().unwrap();
+    let mount = serde_json::json!({
+        "name": "access", "mountPath": "/run/filestore/access", "readOnly": true,
+    });
+    mounts.push(mount);
+    let name = followed["metadata"]["name"].as_str().unwrap();
+    let volume = serde_json::json!({
+        "name": "access", "secret": {"secretName": format!("{name}-access")},
+    });
+    pod["volumes"].as_array_mut().unwrap().push(volume);
+    assert_eq!(followed, plain);
+
+    let (plain, followed) = of("versitygw");
+    assert_eq!(followed, plain);
+}
+
+#[test]
 fn fresh_store() {
     golden("fresh");
 }

@@ -5,7 +5,7 @@ use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 
 use super::reason;
-use crate::plan::{Kind, selector_of};
+use crate::plan::selector_of;
 use crate::secret::SecretError;
 use crate::validate::ValidationError;
 
@@ -23,6 +23,7 @@ impl Problem {
     pub fn invalid(error: &ValidationError) -> Self {
         let field = &error.field;
         let (reason, message) = match &error.secret {
+            None if error.engine_lacks => (reason::ENGINE_LACKS, error.to_string()),
             None => (reason::INVALID_SPEC, error.to_string()),
             Some(SecretError::Missing { secret }) => (
                 reason::SECRET_MISSING,
@@ -45,15 +46,14 @@ impl Problem {
         }
     }
 
-    pub(crate) fn name_taken(kind: Kind, name: &str, live: &ObjectMeta) -> Self {
+    pub(crate) fn name_taken(kind: &str, name: &str, live: &ObjectMeta) -> Self {
         let labels = live.labels.as_ref();
         let manager = labels.and_then(|all| all.get("app.kubernetes.io/managed-by"));
         let by = manager.map_or_else(String::new, |manager| format!(" (managed by {manager})"));
         Self {
             reason: reason::NAME_TAKEN,
             message: format!(
-                "{} {name:?} exists and was not made for this Filestore{by}; it is left alone: give the Filestore another name, or delete it",
-                kind.as_str()
+                "{kind} {name:?} exists and was not made for this Filestore{by}; it is left alone: give the Filestore another name, or delete it"
             ),
         }
     }
@@ -137,7 +137,10 @@ impl Problem {
     pub(super) fn is_credentials(&self) -> bool {
         matches!(
             self.reason,
-            reason::SECRET_MISSING | reason::SECRET_KEY_MISSING | reason::SECRET_UNUSABLE
+            reason::SECRET_MISSING
+                | reason::SECRET_KEY_MISSING
+                | reason::SECRET_UNUSABLE
+                | reason::ACCESS_KEY_TAKEN
         )
     }
 }

@@ -53,6 +53,7 @@ reasons! {
     SECRET_MISSING = "SecretMissing";
     SECRET_KEY_MISSING = "SecretKeyMissing";
     SECRET_UNUSABLE = "SecretUnusable";
+    ACCESS_KEY_TAKEN = "AccessKeyTaken";
     FOUND = "Found";
     NAME_TAKEN = "NameTaken";
     REQUEST_REFUSED = "RequestRefused";

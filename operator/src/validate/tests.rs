@@ -266,6 +266,6 @@ fn names_must_leave_room_for_what_is_appended() {
         let mut filestore = manifest(MINIMAL).filestore;
         filestore.metadata.name = Some(bad.to_owned());
         let error = validate(&filestore, &Secrets::default()).unwrap_err();
-        assert_eq!(error.field, "metadata.name", "{bad}");
+        assert_eq!(&*error.field, "metadata.name", "{bad}");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use filestore_common::BucketName;
 
+use super::access::Access;
 use crate::api::{
     AccessMode, CutoverPolicy, Durability, MetadataMode, NetworkPolicySpec, PlacementSpec, Prefer,
     ResourcesSpec, Verify, WorkloadReference,
@@ -37,6 +38,8 @@ pub struct ValidatedFilestore {
     pub storage: Storage,
     /// Buckets that exist from the start.
     pub buckets: Vec<BucketName>,
+    /// Users and quotas.
+    pub access: Access,
     /// The take-over, if any.
     pub migration: Option<Migration>,
     /// User ids.

@@ -23,6 +23,7 @@ fn snapshot(cluster: &Cluster) -> Vec<(String, Value)> {
                     .unwrap()
                     .remove("lastTransitionTime");
             }
+            access::without_chance(&state.objects, path, &mut object);
             (path.clone(), object)
         })
         .collect()
@@ -83,8 +84,8 @@ async fn the_same_end_after_each_kill(
 
 #[tokio::test]
 async fn a_fresh_store() {
-    // Claim, account, Service, Deployment, status twice, events.
-    the_same_end_after_each_kill(fresh(), None, 8).await;
+    // Keys, claim, account, Service, Deployment, the pod's annotation, status twice, events.
+    the_same_end_after_each_kill(fresh(), None, 10).await;
 }
 
 #[tokio::test]
@@ -98,6 +99,23 @@ async fn all_that_is_optional() {
     the_same_end_after_each_kill(extras::everything(), None, 14).await;
     let change = |cluster: &Cluster| cluster.set_spec(&fresh(), 2);
     the_same_end_after_each_kill(extras::everything(), Some(&change), 7).await;
+}
+
+#[tokio::test]
+async fn users_and_what_becomes_of_them() {
+    let spec = access::with_users();
+    the_same_end_after_each_kill(spec.clone(), None, 11).await;
+    // Rotated, root as well as the user, and asked for under another name.
+    let change = |cluster: &Cluster| {
+        access::rotate(cluster);
+        let mut spec = access::with_users();
+        spec["access"]["users"][0]["keys"]["endpoint"] = json!("url");
+        cluster.set_spec(&spec, 2);
+    };
+    the_same_end_after_each_kill(spec.clone(), Some(&change), 4).await;
+    // Removed, with the quota.
+    let change = |cluster: &Cluster| cluster.set_spec(&fresh(), 2);
+    the_same_end_after_each_kill(spec, Some(&change), 4).await;
 }
 
 #[tokio::test]

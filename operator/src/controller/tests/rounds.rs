@@ -10,6 +10,7 @@ async fn a_fresh_store_is_made_in_order_and_then_left_alone() {
     assert_eq!(
         cluster.take_writes(),
         [
+            "PATCH secrets/files-access",
             "POST persistentvolumeclaims",
             "PATCH serviceaccounts/files",
             "PATCH services/files",
@@ -20,7 +21,10 @@ async fn a_fresh_store_is_made_in_order_and_then_left_alone() {
     assert_eq!(cluster.status()["phase"], "Provisioning");
 
     cluster.settle().await;
-    assert_eq!(cluster.take_writes(), ["PATCH filestores/files/status"]);
+    assert_eq!(
+        cluster.take_writes(),
+        ["PATCH pods/files-1", "PATCH filestores/files/status"]
+    );
     let status = cluster.status();
     assert_eq!(status["phase"], "Ready");
     assert_eq!(status["endpoint"], "http://files.ns:9000");

@@ -58,6 +58,12 @@ pub const ALL: &[Reason] = &[
     ),
     reason(
         STALLED,
+        ENGINE_LACKS,
+        "The spec asks for something that engine versitygw cannot do; the message names it.",
+        "Use engine `bundled`, or do without.",
+    ),
+    reason(
+        STALLED,
         NAME_TAKEN,
         "An object that the Filestore needs exists and was made by somebody else. It is left alone.",
         "Give the Filestore another name, or delete the object.",
@@ -159,6 +165,12 @@ pub const ALL: &[Reason] = &[
         SECRET_UNUSABLE,
         "The value is empty or has a line break.",
         "Correct the value.",
+    ),
+    reason(
+        CREDENTIALS_READY,
+        ACCESS_KEY_TAKEN,
+        "The access key in a user's Secret is root's or another user's; the keys that the user had stay valid.",
+        "Put another access key into the Secret.",
     ),
     reason(
         MIGRATED,

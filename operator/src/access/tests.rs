@@ -1,0 +1,417 @@
+use super::*;
+use crate::api::Filestore;
+use crate::validate::validate;
+
+const SPEC: &str = r"
+apiVersion: filestore.ryax.tech/v1alpha1
+kind: Filestore
+metadata: {name: files, namespace: ns}
+spec:
+  credentials: {secretRef: {name: keys}}
+  storage: {size: 20Gi}
+  buckets: [{name: data, quota: 1Gi}]
+  access:
+    users:
+    - name: runner
+      grants: [{bucket: data, prefix: runs/, access: readwrite}]
+      keys: {accessKey: id, secretKey: key, endpoint: url, bucket: name}
+    - name: backup
+      grants: [{bucket: '*', access: read}]
+";
+
+fn filestore_of(spec: &str) -> ValidatedFilestore {
+    let filestore: Filestore = serde_saphyr::from_str(spec).unwrap();
+    let mut secrets = Secrets::default();
+    let values = [("root-user", "root"), ("root-password", "hush")];
+    secrets.insert("keys".to_owned(), bytes(&values));
+    validate(&filestore, &secrets).unwrap()
+}
+
+fn filestore() -> ValidatedFilestore {
+    filestore_of(SPEC)
+}
+
+fn bytes(values: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+    let values = values.iter();
+    values
+        .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()))
+        .collect()
+}
+
+fn data(values: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
+    let values = bytes(values).into_iter();
+    values
+        .map(|(key, value)| (key, ByteString(value)))
+        .collect()
+}
+
+/// Access keys in the Secrets of both users; an empty one stands for a Secret without keys.
+fn with_both(runner: &str, backup: &str) -> Secrets {
+    let mut secrets = Secrets::default();
+    if !runner.is_empty() {
+        let values = [("id", runner), ("key", "secret-1")];
+        secrets.insert("files-runner".to_owned(), bytes(&values));
+    }
+    let values = [("access-key", backup), ("secret-key", "secret-2")];
+    secrets.insert("files-backup".to_owned(), bytes(&values));
+    secrets
+}
+
+fn with(runner: &str) -> Secrets {
+    with_both(runner, "backup")
+}
+
+fn owner() -> OwnerReference {
+    OwnerReference {
+        name: "files".to_owned(),
+        uid: "uid-files".to_owned(),
+        ..OwnerReference::default()
+    }
+}
+
+fn root(access_key: &str, secret_key: &str) -> Pair {
+    Pair {
+        access_key: access_key.to_owned(),
+        secret_key: secret_key.to_owned(),
+    }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+fn look(secrets: &Secrets, live: Option<&Rendered>, now: i64) -> Rendered {
+    look_as(&filestore(), root("root", "hush"), secrets, live, now)
+}
+
+fn look_as(
+    filestore: &ValidatedFilestore,
+    root: Pair,
+    secrets: &Secrets,
+    live: Option<&Rendered>,
+    now: i64,
+) -> Rendered {
+    let live = live.map(|live| &live.secret);
+    render(filestore, &owner(), root, secrets, live, at(now))
+}
+
+/// Access keys of a user, in order.
+fn keys_of(rendered: &Rendered, user: usize) -> Vec<String> {
+    let document: Document = file(Some(&rendered.secret), ACCESS_FILE).unwrap();
+    let keys = document.users[user].keys.iter();
+    keys.map(|pair| pair.access_key.clone()).collect()
+}
+
+fn keys(rendered: &Rendered) -> Vec<String> {
+    keys_of(rendered, 0)
+}
+
+fn roots(rendered: &Rendered) -> (&str, &str) {
+    let secret = Some(&rendered.secret);
+    (
+        text(secret, "root-user").unwrap(),
+        text(secret, "root-password").unwrap(),
+    )
+}
+
+#[test]
+fn a_new_secret_has_what_a_program_needs_under_the_names_asked_for() {
+    let filestore = filestore();
+    let random = "0123456789ab".to_owned() + &"f".repeat(52);
+    let of = |user: usize| {
+        let user = &filestore.access.users[user];
+        user_secret(&filestore, user, &new_pair(user, &random))
+    };
+    let secret = of(0);
+    assert_eq!(secret.metadata.name.as_deref(), Some("files-runner"));
+    assert!(secret.metadata.owner_references.is_none());
+    assert_eq!(
+        secret.data.unwrap(),
+        data(&[
+            ("id", "runner-0123456789ab"),
+            ("key", "f".repeat(40).as_str()),
+            ("url", "http://files.ns:9000"),
+            ("name", "data"),
+        ])
+    );
+    // Of every bucket there is no name.
+    let values = of(1).data.unwrap();
+    let names: Vec<_> = values.keys().map(String::as_str).collect();
+    assert_eq!(names, ["access-key", "endpoint", "secret-key"]);
+}
+
+#[test]
+fn a_secret_that_we_made_is_completed_and_its_keys_are_never_changed() {
+    let filestore = filestore();
+    let user = &filestore.access.users[0];
+    let mut live = user_secret(&filestore, user, &root("runner-1", "secret-1"));
+    assert!(is_made_by_us(&filestore, &live.metadata));
+    let known = root("runner-1", "secret-1");
+    let lacks = |values: &[(&str, &str)], known: Option<&Pair>| {
+        let live = Secret {
+            data: Some(data(values)),
+            ..Secret::default()
+        };
+        missing(&filestore, user, &live, known)
+    };
+    assert_eq!(missing(&filestore, user, &live, Some(&known)), data(&[]));
+    // The names that are asked for are others now, and so is the bucket.
+    assert_eq!(
+        lacks(
+            &[
+                ("access-key", "runner-1"),
+                ("url", "http://files.ns:9000"),
+                ("name", "old")
+            ],
+            Some(&known)
+        ),
+        data(&[("id", "runner-1"), ("key", "secret-1"), ("name", "data")])
+    );
+    let told = [("url", "http://files.ns:9000"), ("name", "data")];
+    let with_half = [told.as_slice(), &[("id", "runner-1")]].concat();
+    assert_eq!(
+        lacks(&with_half, Some(&known)),
+        data(&[("key", "secret-1")])
+    );
+    // Half of another pair: only a person knows the other half.
+    let other = [told.as_slice(), &[("id", "other")]].concat();
+    assert_eq!(lacks(&other, Some(&known)), data(&[]));
+    assert_eq!(lacks(&told, None), data(&[]));
+
+    live.metadata.labels = Some(BTreeMap::from([(
+        NAME_LABEL.to_owned(),
+        "files".to_owned(),
+    )]));
+    assert!(!is_made_by_us(&filestore, &live.metadata));
+}
+
+#[test]
+fn the_gateway_is_told_of_root_users_grants_and_quotas() {
+    let rendered = look(&with("runner"), None, 0);
+    assert!(rendered.problems.is_empty());
+    assert_eq!(rendered.next, None);
+    assert_eq!(roots(&rendered), ("root", "hush"));
+    let document: Value = file(Some(&rendered.secret), ACCESS_FILE).unwrap();
+    assert_eq!(
+        document,
+        json!({
+            "users": [
+                {
+                    "name": "runner",
+                    "keys": [{"accessKey": "runner", "secretKey": "secret-1"}],
+                    "grants": [{"bucket": "data", "prefix": "runs/", "access": "readwrite"}],
+                },
+                {
+                    "name": "backup",
+                    "keys": [{"accessKey": "backup", "secretKey": "secret-2"}],
+                    "grants": [{"bucket": "*", "prefix": "", "access": "read"}],
+                },
+            ],
+            "buckets": [{"name": "data", "quota": 1_073_741_824}],
+        })
+    );
+    let again = look(&with("runner"), Some(&rendered), 100);
+    assert!(is_same(&again.secret, &rendered.secret));
+}
+
+#[test]
+fn former_keys_stay_for_a_while() {
+    let step = |runner: &str, live: &Rendered, now: i64| look(&with(runner), Some(live), now);
+    let first = look(&with("one"), None, 0);
+    assert_eq!(keys(&first), ["one"]);
+    let second = step("two", &first, 100);
+    assert_eq!(keys(&second), ["two", "one"]);
+    assert_eq!(second.next, Some(at(3700)));
+    // The same at every later look, until the end.
+    let looked = step("two", &second, 2000);
+    assert!(is_same(&looked.secret, &second.secret));
+    let third = step("three", &looked, 2000);
+    assert_eq!(keys(&third), ["three", "two", "one"]);
+    assert_eq!(third.next, Some(at(3700)));
+    let later = step("three", &third, 3700);
+    assert_eq!(keys(&later), ["three", "two"]);
+    assert_eq!(later.next, Some(at(5600)));
+    assert_eq!(keys(&step("three", &later, 5600)), ["three"]);
+    // Back to one that was still valid.
+    assert_eq!(keys(&step("two", &third, 2100)), ["two", "three", "one"]);
+}
+
+#[test]
+fn a_shorter_overlap_holds_for_keys_that_are_former_already() {
+    let first = look(&with("one"), None, 0);
+    let second = look(&with("two"), Some(&first), 100);
+    let with_overlap = |seconds: u32| {
+        let access = format!("access:\n    overlapSeconds: {seconds}");
+        filestore_of(&SPEC.replace("access:\n    users", &format!("{access}\n    users")))
+    };
+    let same = root("root", "hush");
+    let shorter = look_as(
+        &with_overlap(60),
+        same.clone(),
+        &with("two"),
+        Some(&second),
+        200,
+    );
+    assert_eq!(shorter.next, Some(at(260)));
+    let looked = look_as(
+        &with_overlap(60),
+        same.clone(),
+        &with("two"),
+        Some(&shorter),
+        250,
+    );
+    assert!(is_same(&looked.secret, &shorter.secret));
+    let none = look_as(&with_overlap(0), same, &with("two"), Some(&second), 200);
+    assert_eq!(keys(&none), ["two"]);
+    assert_eq!(none.next, None);
+}
+
+#[test]
+fn root_is_rotated_like_anybody() {
+    let step = |access: &str, secret: &str, live: &Rendered, now: i64| {
+        look_as(
+            &filestore(),
+            root(access, secret),
+            &with("one"),
+            Some(live),
+            now,
+        )
+    };
+    let first = look(&with("one"), None, 0);
+    // Another secret, then another access key, too.
+    let second = step("root", "new", &first, 100);
+    assert_eq!(roots(&second), ("root\nroot", "new\nhush"));
+    assert_eq!(second.next, Some(at(3700)));
+    let third = step("admin", "newer", &second, 200);
+    assert_eq!(roots(&third), ("admin\nroot\nroot", "newer\nnew\nhush"));
+    let last = step("admin", "newer", &third, 4000);
+    assert_eq!(roots(&last), ("admin", "newer"));
+}
+
+#[test]
+fn an_access_key_belongs_to_one_alone() {
+    let first = look(&with_both("one", "two"), None, 0);
+    assert!(first.problems.is_empty());
+    // What another user has, now or from before, is not to be taken; nor what is root's.
+    for (taken, by) in [("one", "user \"runner\""), ("root", "root")] {
+        let second = look(&with_both("one", taken), Some(&first), 100);
+        assert_eq!(keys(&second), ["one"]);
+        assert_eq!(keys_of(&second, 1), ["two"]);
+        let problem = &second.problems[0];
+        assert_eq!(problem.reason, "AccessKeyTaken");
+        assert!(
+            problem.message.contains("access.users[1]") && problem.message.contains(by),
+            "{}",
+            problem.message
+        );
+        assert!(is_same(&second.secret, &first.secret));
+    }
+    let former = look(&with_both("three", "two"), Some(&first), 100);
+    let second = look(&with_both("three", "one"), Some(&former), 200);
+    assert_eq!(keys(&second), ["three", "one"]);
+    assert_eq!(keys_of(&second, 1), ["two"]);
+    // The first one has it when both come at once, and whoever had it before.
+    let both = look(&with_both("same", "same"), None, 0);
+    assert_eq!(keys(&both), ["same"]);
+    assert_eq!(keys_of(&both, 1), [""; 0]);
+    let later = look(&with_both("two", "two"), Some(&first), 100);
+    assert_eq!(keys(&later), ["one"]);
+    // Root takes an access key that a user has.
+    let rooted = look_as(
+        &filestore(),
+        root("one", "hush"),
+        &with_both("one", "two"),
+        Some(&first),
+        100,
+    );
+    assert_eq!(keys(&rooted), [""; 0]);
+    assert_eq!(rooted.problems[0].reason, "AccessKeyTaken");
+}
+
+#[test]
+fn a_user_that_is_removed_is_gone_at_once_and_for_good() {
+    let first = look(&with("one"), None, 0);
+    let second = look(&with("two"), Some(&first), 100);
+    let from = SPEC.find("    - name: runner").unwrap();
+    let to = SPEC.find("    - name: backup").unwrap();
+    let without = filestore_of(&[&SPEC[..from], &SPEC[to..]].concat());
+    let same = root("root", "hush");
+    let removed = look_as(&without, same, &with("two"), Some(&second), 200);
+    assert_eq!(keys(&removed), ["backup"]);
+    assert_eq!(removed.next, None);
+    // Back again: its Secret counts, its former keys are over.
+    assert_eq!(keys(&look(&with("two"), Some(&removed), 300)), ["two"]);
+}
+
+#[test]
+fn a_secret_that_is_gone_or_broken_takes_no_key_away() {
+    let first = look(&with("one"), None, 0);
+    let broken = look(&with(""), Some(&first), 10_000);
+    assert_eq!(keys(&broken), ["one"]);
+    let message = &broken.problems[0].message;
+    assert!(
+        message.contains("spec.access.users[0].secretRef"),
+        "{message}"
+    );
+    assert!(is_same(&broken.secret, &first.secret));
+    let shown = format!("{broken:?}");
+    assert!(
+        !shown.contains("secret-1") && !shown.contains("hush"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn what_others_changed_is_seen() {
+    let rendered = look(&with("one"), None, 0);
+    let same = |change: &dyn Fn(&mut Secret)| {
+        let mut live = rendered.secret.clone();
+        change(&mut live);
+        is_same(&rendered.secret, &live)
+    };
+    // What they add stays.
+    assert!(same(&|live| {
+        let labels = live.metadata.labels.get_or_insert_default();
+        labels.insert("team".to_owned(), "x".to_owned());
+        let data = live.data.get_or_insert_default();
+        data.insert("more".to_owned(), ByteString(Vec::new()));
+    }));
+    assert!(!same(&|live| live.metadata.owner_references = None));
+    assert!(!same(&|live| live.metadata.labels = None));
+    assert!(!same(&|live| live.metadata.annotations = None));
+    assert!(!same(&|live| {
+        let data = live.data.get_or_insert_default();
+        data.insert("root-user".to_owned(), ByteString(Vec::new()));
+    }));
+}
+
+#[test]
+fn a_secret_of_somebody_else_is_not_ours() {
+    let rendered = look(&with("one"), None, 0);
+    assert_eq!(name_taken(&rendered.secret, "files-access", &owner()), None);
+    let mut other = rendered.secret;
+    other.metadata.labels = None;
+    assert_eq!(name_taken(&other, "files-access", &owner()), None);
+    other.metadata.owner_references = None;
+    let problem = name_taken(&other, "files-access", &owner()).unwrap();
+    assert_eq!(problem.reason, "NameTaken");
+    assert!(problem.message.contains("Secret \"files-access\" exists"));
+}
+
+#[test]
+fn pods_from_before_a_change_are_reminded_once() {
+    let rendered = look(&with("one"), None, 100);
+    let pod = |created: i64, told: Option<&str>| -> Pod {
+        let annotations = told.map(|told| json!({CHANGED_ANNOTATION: told}));
+        serde_json::from_value(json!({
+            "metadata": {"creationTimestamp": at(created), "annotations": annotations},
+        }))
+        .unwrap()
+    };
+    let changed = at(100).to_string();
+    let due = |pod: &Pod| reminder(&rendered.secret, pod).is_some();
+    assert!(due(&pod(99, None)));
+    assert!(due(&pod(99, Some("earlier"))));
+    assert!(!due(&pod(99, Some(&changed))));
+    assert!(!due(&pod(100, None)));
+}
