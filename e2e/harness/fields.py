@@ -4,7 +4,7 @@ import json
 import re
 
 # Where another value has to be one of a few.
-OTHERS = {"Recreate": "RollingUpdate", "TCP": "UDP", "RuntimeDefault": "Unconfined", "OnRootMismatch": "Always", "Never": "Always"}
+OTHERS = {"Recreate": "RollingUpdate", "TCP": "UDP", "RuntimeDefault": "Unconfined", "OnRootMismatch": "Always", "FallbackToLogsOnError": "File"}
 
 
 def owned(found: dict, manager: str) -> list[tuple]:
@@ -74,7 +74,7 @@ def pointer(steps: list) -> str:
 
 
 def changes(found: dict, path: tuple) -> list[list[dict]]:
-    """JSON patches that give the field another value, the likeliest to be accepted first."""
+    """JSON patches that give the field another value or none, the likeliest to be accepted first."""
     steps, value = position(found, path), value_at(found, path)
     if path[-2:-1] == ("ownerReferences",):
         return [[{"op": "replace", "path": pointer([*steps, "controller"]), "value": False}]]
@@ -97,4 +97,5 @@ def changes(found: dict, path: tuple) -> list[list[dict]]:
     else:
         key = min(value)
         others = [value | {key: "x"}, {name: entry for name, entry in value.items() if name != key}, {key: {"x": "x"}}]
-    return [[{"op": "replace", "path": pointer(steps), "value": other}] for other in others]
+    # Where none of these is allowed, the field may be left out.
+    return [[{"op": "replace", "path": pointer(steps), "value": other}] for other in others] + [[{"op": "remove", "path": pointer(steps)}]]
