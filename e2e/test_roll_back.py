@@ -1,6 +1,7 @@
 """`migrate roll-back`: the whole way back to the legacy store in one command, and over again under a new id."""
 
 import json
+import os
 import subprocess
 import time
 
@@ -299,6 +300,36 @@ def test_conflicts_of_a_second_take_over(fleet):
     assert bodies_of(served, "conflict", "kept") == {"conflict": "newer", "kept": "changed on the volume"}
     saved = [line for line in lines(run_dir(taken.volume / ".filestore") / "changes.jsonl") if "saved" in line]
     assert {line["key"] for line in saved} == {"conflict"}
+
+
+@pytest.mark.parametrize("mode", ["etag", "bytes"])
+def test_a_second_take_over_reads_what_it_is_asked_to_read(fleet, mode):
+    """A body that rotted on the volume shows in no listing; nothing is handed over with it."""
+    taken = Taken(fleet)
+    taken.gateway.stop()
+    taken.minio.start()
+    taken.back()
+    file = taken.volume / "s3/data/multi"
+    body = bytearray(file.read_bytes())
+    body[6 * MIB] ^= 1
+    about = file.stat()
+    with file.open("r+b") as rotten:
+        rotten.write(body)
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+    migrate("copy", taken.minio, taken.volume, "--id", "second")
+    told = migrate("final", taken.minio, taken.volume, "--id", "second", "--verify", mode, "--cutover", code=3)
+    assert "1 differ, 0 unreadable" in told.stdout and "data/multi" in told.stdout, told.stdout
+    assert marker(taken.volume)["state"] == "copying"
+    # As it says: written once more, it is carried once more.
+    if mode == "bytes":
+        taken.legacy.copy_object(Bucket="data", Key="multi", CopySource="data/multi", MetadataDirective="REPLACE", Metadata={"written": "again"})
+    else:
+        put_multipart(taken.legacy, "data", "multi", pattern(11 * MIB, "n"), 5 * MIB)
+    expected = taken.legacy.get_object(Bucket="data", Key="multi")["Body"].read()
+    told = migrate("final", taken.minio, taken.volume, "--id", "second", "--verify", mode, "--cutover")
+    assert "0 differ, 0 unreadable" in told.stdout, told.stdout
+    served = boto(fleet.gateway(taken.volume, "--require-marker", "second"))
+    assert served.get_object(Bucket="data", Key="multi")["Body"].read() == expected
 
 
 def test_what_it_refuses(fleet):

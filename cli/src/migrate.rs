@@ -323,6 +323,7 @@ async fn dispatch(
                 mode: mode.into(),
                 sample,
                 prove: true,
+                agreed: false,
             };
             verify(&options, depth, report.as_deref(), json, progress, cancel).await
         }

@@ -243,6 +243,10 @@ pub async fn finish_from(
     }
     let patience = patience(options, &progress, &cancel);
     if let Some(options) = again::asked(options)? {
+        let options = RunOptions {
+            verify: mode,
+            ..options
+        };
         return Box::pin(again::from(&options, source, &patience, Way::Final)).await;
     }
     let session = Session::open(options, source, true, &patience).await?;

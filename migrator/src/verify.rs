@@ -43,6 +43,9 @@ pub struct Depth {
     /// Read both sides also where the listing is to suffice and cannot prove sameness, as one of
     /// them has no comparable ETag.
     pub prove: bool,
+    /// Only keys that both sides hold with one ETag and size, whatever their times and metadata:
+    /// all else was compared before, and decided.
+    pub agreed: bool,
 }
 
 impl From<Mode> for Depth {
@@ -158,6 +161,7 @@ pub async fn verify(ends: &Ends, depth: Depth, outputs: &Outputs<'_>) -> Result<
             ends.go_on()?;
             match result {
                 Found::Left(left) => writer.findings.tally.add(left),
+                Found::Decided => {}
                 Found::Checked(checked) => {
                     ends.progress.event(&Event::Listed {
                         bytes: checked.size,

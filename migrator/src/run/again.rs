@@ -3,6 +3,7 @@
 //! are brought together key by key instead of making one equal to the other.
 
 mod left;
+mod read;
 mod round;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::s3::Patience;
 use crate::session::{Session, phase, state_of};
 use crate::source::Source;
 use crate::state::{State, new_marker, rfc3339};
+use crate::verify::Mode;
 use crate::{Endpoint, Error, ExitCode, Kind, Phase, Result, RunOptions, guard, manifest};
 
 pub(super) use round::asked;
@@ -222,10 +224,13 @@ async fn take_over(
     };
     let new_buckets = make_new_buckets(&session.ends, &known_buckets(&marker)?).await?;
     let mut exit = found.exit();
+    let mut summary = reconciled(&found, state, &run_id, false) + &made(&new_buckets);
+    if exit == ExitCode::Ok && options.verify != Mode::Listing {
+        exit = read::agreed(session, found.objects, &mut summary).await?;
+    }
     if exit == ExitCode::Ok && session.ends.source.still().await? != still {
         return Err(moving(session));
     }
-    let mut summary = reconciled(&found, state, &run_id, false) + &made(&new_buckets);
     let tally = left::behind(session, &found).await?;
     if exit == ExitCode::Ok {
         exit = left::judge(options, &tally, &mut summary);

@@ -15,6 +15,8 @@ use crate::{Event, Result};
 pub(super) enum Found {
     /// Something that stays behind.
     Left(Left),
+    /// Not to be looked at ([`Depth::agreed`]).
+    Decided,
     /// A key.
     Checked(Box<Checked>),
 }
@@ -43,12 +45,22 @@ pub(super) async fn check(
         Merged::Left(left) => return Ok(Found::Left(left)),
         Merged::Pair(pair) => pair,
     };
+    if depth.agreed && !agree(&pair) {
+        return Ok(Found::Decided);
+    }
     let checked = match pair {
         Pair::Source(ours) => result(bucket, Status::MissingOnTarget, &ours),
         Pair::Target(theirs) => result(bucket, Status::MissingOnSource, &theirs),
         Pair::Both(ours, theirs) => both(ends, bucket, &ours, &theirs, depth).await?,
     };
     Ok(Found::Checked(Box::new(checked)))
+}
+
+fn agree(pair: &Pair) -> bool {
+    match pair {
+        Pair::Both(ours, theirs) => ours.size == theirs.size && ours.etag == theirs.etag,
+        Pair::Source(_) | Pair::Target(_) => false,
+    }
 }
 
 async fn both(
@@ -58,7 +70,10 @@ async fn both(
     theirs: &Entry,
     depth: Depth,
 ) -> Result<Checked> {
-    let sameness = compare(ours, theirs, &ends.target.traits());
+    let sameness = match compare(ours, theirs, &ends.target.traits()) {
+        Sameness::Different if depth.agreed => Sameness::Same,
+        found => found,
+    };
     let mut checked = result(bucket, Status::Same, ours);
     if sameness == Sameness::Different {
         checked.status = Status::Different;
