@@ -95,6 +95,16 @@ def test_users_quotas_and_rotated_keys_without_a_restart(namespace, operator):
     assert code(renewed.list_buckets) is None
     assert code(second.delete_object, Bucket="uploads", Key="runs/1") is None
 
+    # What others change in the Secret of the gateway is put back; a Secret of a user that is deleted is made again.
+    namespace("patch", "secret", "files-access", "--type=merge", "-p", '{"data":{"access.json":"e30="}}')
+    until("it is told", lambda: any("Secret files-access: data" in note and '"kubectl' in note for reason, note in namespace.events() if reason == "DriftCorrected"))
+    assert "runner-2" in values(namespace, "files-access")["access.json"]
+    namespace("delete", "secret", "runner-store")
+    until("it is made again", lambda: "runner-store" in namespace("get", "secrets", "-o", "name"))
+    again = values(namespace, "runner-store")
+    third = signed(again["AWS_ACCESS_KEY_ID"], again["AWS_SECRET_ACCESS_KEY"])
+    until("its keys work", lambda: code(third.head_object, Bucket="uploads", Key="runs/2") is None, 20)
+
     now = namespace.pods("filestore.ryax.tech/name=files")
     assert [one["metadata"]["uid"] for one in now] == [pod["uid"]]
     assert now[0]["status"]["containerStatuses"][0]["restartCount"] == 0

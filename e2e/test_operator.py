@@ -152,7 +152,7 @@ def test_the_api_server_refuses_a_change(shared, what):
     assert message in dry_run(shared, filestore(name, **after))
 
 
-@pytest.mark.parametrize("file", ["operator/tests/golden/offline.yaml", "operator/tests/golden/online.yaml", "operator/tests/golden/fresh.yaml", "operator/tests/golden/versitygw.yaml", "examples/fresh.yaml", "examples/online.yaml", "examples/takeover.yaml", "examples/cutover.yaml"])
+@pytest.mark.parametrize("file", ["operator/tests/golden/offline.yaml", "operator/tests/golden/online.yaml", "operator/tests/golden/fresh.yaml", "operator/tests/golden/versitygw.yaml", "examples/fresh.yaml", "examples/online.yaml", "examples/takeover.yaml", "examples/cutover.yaml", "examples/users.yaml"])
 def test_the_api_server_takes_our_examples_as_they_are(shared, file):
     """Not one field is added, else GitOps tools would show it as a difference for ever."""
     documents = yaml.safe_load_all((REPO / file).read_text())

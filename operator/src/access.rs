@@ -23,6 +23,8 @@ use kube::core::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::drift::{Path, holder_of};
+use crate::plan::{Drift, FIELD_MANAGER};
 use crate::render::NAME_LABEL;
 use crate::secret::{SecretError, Secrets};
 use crate::status::{Problem, reason};
@@ -339,6 +341,24 @@ pub(crate) fn name_taken(live: &Secret, name: &str, owner: &OwnerReference) -> O
     let ours = live.owner_references().iter().any(is_owner)
         || live.labels().get(NAME_LABEL) == Some(&owner.name);
     (!ours).then(|| Problem::name_taken("Secret", name, &live.metadata))
+}
+
+/// What others changed in the gateway's Secret: values that they hold and that are not `wanted`.
+pub(crate) fn drift(wanted: &Secret, live: &Secret) -> Vec<Drift> {
+    let wanted = wanted.data.iter().flatten();
+    let changed = wanted.filter(|(name, value)| {
+        let live = live.data.as_ref();
+        live.and_then(|live| live.get(*name)) != Some(*value)
+    });
+    let of = |name: &str| {
+        let path = Path::fields(&["data", name]);
+        let manager = holder_of(&path, live.managed_fields(), &[FIELD_MANAGER])?.to_owned();
+        Some(Drift {
+            path,
+            manager: Some(manager),
+        })
+    };
+    changed.filter_map(|(name, _)| of(name)).collect()
 }
 
 /// Annotation of the pod for the content of the gateway's Secret, where the pod may not have it

@@ -202,6 +202,17 @@ fn of_workload(kind: WorkloadKind, name: &str, why: &WorkloadChange) -> Notice {
     })
 }
 
+/// What somebody changed in a Secret of ours.
+pub fn of_secret(name: &str, drift: &[Drift]) -> Option<Notice> {
+    let secret = Related {
+        api_version: "v1",
+        kind: "Secret",
+        name: name.to_owned(),
+        field: None,
+    };
+    of_drift(drift, secret)
+}
+
 fn of_drift(drift: &[Drift], object: Related) -> Option<Notice> {
     let first = drift.first()?;
     let more = match drift.len() - 1 {

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::api::{Error, Requests};
 use crate::access::{self, CHANGED_ANNOTATION, Pair};
 use crate::api::Filestore;
+use crate::plan::Drift;
 use crate::secret::Secrets;
 use crate::status::Problem;
 use crate::validate::{User, ValidatedFilestore, rendered_name};
@@ -20,6 +21,8 @@ pub(super) struct Kept {
     pub(super) problems: Vec<Problem>,
     /// When a former key ends.
     pub(super) next: Option<Timestamp>,
+    /// What others had changed in the gateway's Secret, which was put back.
+    pub(super) drift: Vec<Drift>,
     /// The gateway's Secret; `None` when it could not be kept.
     pub(super) secret: Option<Secret>,
 }
@@ -62,7 +65,8 @@ pub(super) async fn keep(
     let now = Timestamp::now();
     let rendered = access::render(filestore, owner, root, &secrets, live.as_ref(), now);
     problems.extend(rendered.problems);
-    if !live.is_some_and(|live| access::is_same(&rendered.secret, &live)) {
+    let same = |live: &Secret| access::is_same(&rendered.secret, live);
+    if !live.as_ref().is_some_and(same) {
         let mut object = serde_json::to_value(&rendered.secret)
             .map_err(|error| Error::Json("the access of users", error))?;
         object["apiVersion"] = "v1".into();
@@ -82,6 +86,7 @@ pub(super) async fn keep(
     Ok(Kept {
         problems,
         next: rendered.next,
+        drift: live.map_or_else(Vec::new, |live| access::drift(&rendered.secret, &live)),
         secret: Some(rendered.secret),
     })
 }

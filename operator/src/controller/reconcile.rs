@@ -25,7 +25,7 @@ use crate::observed::Observed;
 use crate::plan;
 use crate::status::{self, Problem};
 use crate::takeover;
-use crate::validate::{KeyPair, Server, ValidatedFilestore, validate};
+use crate::validate::{KeyPair, Server, ValidatedFilestore, rendered_name, validate};
 
 /// What the watch shows; an object of an unknown form must not hide the others.
 pub(super) type Watched = DeserializeGuard<Filestore>;
@@ -284,6 +284,9 @@ impl Work<'_> {
         let kept = access::keep(&self.requests, filestore, owner, root).await?;
         self.problems.extend(kept.problems);
         self.key_ends = kept.next;
+        if let Some(notice) = notices::of_secret(&rendered_name(&filestore.name), &kept.drift) {
+            self.context.tell(&notice, &self.about).await;
+        }
         self.observed.no_keys = kept.secret.is_none();
         if let Some(secret) = kept.secret {
             access::remind(&self.requests, &secret, &self.observed.pods).await?;

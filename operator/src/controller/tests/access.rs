@@ -305,9 +305,40 @@ async fn what_somebody_writes_into_the_rendered_secret_is_put_back() {
     let mut object = cluster.server.get(RENDERED).unwrap();
     // {}
     object["data"]["access.json"] = json!("e30=");
+    object["metadata"]["managedFields"] = json!([{
+        "manager": "kubectl-edit", "operation": "Update", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:access.json": {}}},
+    }]);
     cluster.server.put(RENDERED, object);
     cluster.settle().await;
     assert_eq!(rendered(&cluster), wanted);
+    let events = cluster.server.state().events.clone();
+    let drift = events.iter().filter(|event| *event == "DriftCorrected");
+    assert_eq!(drift.count(), 1, "{events:?}");
+}
+
+#[tokio::test]
+async fn a_filestore_that_is_made_again_finds_its_users_keys() {
+    let cluster = Cluster::new(&with_users());
+    cluster.settle().await;
+    let keys = (text(&cluster, RUNNER, "id"), text(&cluster, RUNNER, "key"));
+    // The garbage collector has not come yet for what the former one owned.
+    let mut again = cluster.server.get(FILESTORE).unwrap();
+    again["metadata"]["uid"] = json!("uid-again");
+    again.as_object_mut().unwrap().remove("status");
+    cluster.server.put(FILESTORE, again);
+    cluster.settle().await;
+    let owner = || cluster.server.get(RENDERED).unwrap()["metadata"]["ownerReferences"].clone();
+    assert_eq!(owner()[0]["uid"], "uid-again");
+    // It came in between.
+    cluster.server.state().objects.remove(RENDERED);
+    cluster.settle().await;
+    assert_eq!(owner()[0]["uid"], "uid-again");
+    assert_eq!(access_keys(&cluster)[0], keys.0);
+    assert_eq!(
+        (text(&cluster, RUNNER, "id"), text(&cluster, RUNNER, "key")),
+        keys
+    );
 }
 
 #[tokio::test]
