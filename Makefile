@@ -4,7 +4,7 @@ MANIFEST ?= examples/takeover.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint unit e2e e2e-operator build generate bench bench-migrate soak dist clean
+.PHONY: help up test lint unit e2e e2e-operator build generate bench bench-migrate soak soak-operator dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ soak: ## kill the gateway and the copy again and again, read random drives back,
 	@scripts/bootstrap test
 	@. scripts/env.sh && FILESTORE_TEST_KEYS=1000000 cargo test --locked -p filestore --test stores million
 	@scripts/e2e test_kill.py test_fidelity.py --soak $(or $(ROUNDS),20) --timeout 0 $(ARGS)
+
+soak-operator: ## 50 Filestores at rest for ten minutes on the cluster, and the operator killed after each of its writes (ARGS='--stores 10 --idle 60')
+	@scripts/bootstrap $(if $(KUBECONFIG),test,cluster)
+	@scripts/e2e-operator --soak $(ARGS)
 
 dist: ## static binaries for amd64 and arm64, as shipped, to target/dist/
 	@scripts/bootstrap test

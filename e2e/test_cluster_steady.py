@@ -13,13 +13,14 @@ import pytest
 
 from harness import fields
 from harness.apiserver import ApiServer
-from harness.cluster import IMAGE, Namespace, Operator, client, filestore, needs_cluster, secret, until
+from harness.cluster import IMAGE, Namespace, Operator, client, filestore, kubectl, needs_cluster, secret, until
 from harness.s3 import pattern, put_multipart, snapshot
 
 pytestmark = needs_cluster
 
 VERSITYGW_IMAGE = os.environ.get("FILESTORE_E2E_VERSITYGW_IMAGE", "")
 MANAGER = "filestore-operator"
+# The Secret that the gateway follows says what was in force before, too: test_cluster_access.py.
 KINDS = {"Deployment": "apis/apps/v1/{}/deployments", "Service": "api/v1/{}/services", "ServiceAccount": "api/v1/{}/serviceaccounts", "ConfigMap": "api/v1/{}/configmaps",
          "NetworkPolicy": "apis/networking.k8s.io/v1/{}/networkpolicies", "PersistentVolumeClaim": "api/v1/{}/persistentvolumeclaims"}
 # Everything that does not need a kind which the cluster may lack. Suspended: the objects are all there, and no pod starts anew for each change.
@@ -29,6 +30,8 @@ EVERYTHING = {
     "pod": {"annotations": {"team": "storage"}, "resources": {"requests": {"memory": "32Mi"}, "limits": {"memory": "256Mi"}}},
     "placement": {"nodeSelector": {"kubernetes.io/os": "linux"}, "priorityClassName": "system-cluster-critical"},
 }
+# What Helm and Argo CD write on a Filestore that they made; on anything else they would take it for theirs and prune it.
+TRACKED = {"app.kubernetes.io/instance": "release", "argocd.argoproj.io/instance": "app"}
 VERSITYGW = {"engine": "versitygw", "versitygw": {"image": "registry.example/versitygw:1"}}
 BUNDLED = [f"store-{number}" for number in range(5)]
 OTHER_ENGINE = [f"store-{number}" for number in range(5, 8)]
@@ -88,7 +91,7 @@ def objects_of(namespace):
 # What the API server itself keeps as it is.
 FIXED = {
     "Deployment": {"spec.selector", "spec.template.metadata.labels[filestore.ryax.tech/component]", "spec.template.metadata.labels[filestore.ryax.tech/name]",
-                   "spec.template.spec.containers[gateway]", "spec.template.spec.volumes[data]"},
+                   "spec.template.spec.containers[gateway]", "spec.template.spec.volumes[access]", "spec.template.spec.volumes[data]"},
     # The size, because no volume is there yet.
     "PersistentVolumeClaim": {"spec.accessModes", "spec.resources.requests.storage", "spec.volumeMode"},
 }
@@ -150,7 +153,9 @@ def keeper(kept, tmp_path_factory):
 @pytest.fixture(scope="module")
 def objects(kept, keeper):
     """Suspended stores with everything; the last three run the other engine."""
-    kept.apply(secret(), *(filestore(name, **EVERYTHING, **(VERSITYGW if name in OTHER_ENGINE else {}), service={"compatibility": [{"name": f"old-{name}"}]}) for name in STORES))
+    made = [filestore(name, **EVERYTHING, **(VERSITYGW if name in OTHER_ENGINE else {}), service={"compatibility": [{"name": f"old-{name}"}]}) for name in STORES]
+    made[0]["metadata"]["labels"] = TRACKED
+    kept.apply(secret(), *made)
     for name in STORES:
         kept.wait("Ready=False/Suspended", name)
     with objects_of(kept) as found:
@@ -182,9 +187,10 @@ def test_what_others_add_stays_unless_it_changes_what_ours_says(kept, keeper, ob
     sidecar = {"name": "sidecar", "image": "registry.example/sidecar:1"}
     for kind, found in objects.of(store):
         objects.patch(kind, found["metadata"]["name"], [{"op": "add", "path": "/metadata/labels/team", "value": "storage"}, {"op": "add", "path": "/metadata/annotations/note", "value": "ours"}])
+    variables = objects.get("Deployment", store)["spec"]["template"]["spec"]["containers"][0].get("env", [])
     objects.patch("Deployment", store, [
         {"op": "add", "path": f"{template}/metadata/annotations/restarted", "value": "now"},
-        {"op": "add", "path": f"{template}/spec/containers/0/env/-", "value": {"name": "EXTRA", "value": "1"}},
+        {"op": "add", "path": f"{template}/spec/containers/0/env", "value": [*variables, {"name": "EXTRA", "value": "1"}]},
         {"op": "add", "path": f"{template}/spec/containers/-", "value": sidecar}])
     # These say of our pod what we do not mean: another user, a selector that selects nothing.
     context = f"{template}/spec/containers/0/securityContext"
@@ -214,6 +220,14 @@ def test_what_others_add_stays_unless_it_changes_what_ours_says(kept, keeper, ob
     assert pod["metadata"]["annotations"]["restarted"] == "now"
     assert {"name": "EXTRA", "value": "1"} in pod["spec"]["containers"][0]["env"]
     assert [one["name"] for one in pod["spec"]["containers"]] == ["gateway", "sidecar"]
+
+
+def test_labels_of_the_tools_that_made_the_filestore_are_not_passed_on(kept, keeper, objects):
+    made = objects.of(STORES[0])
+    assert {kind for kind, _ in made} == KINDS.keys()
+    assert not [kind for kind, found in made if TRACKED.keys() & found["metadata"]["labels"].keys()]
+    template = objects.get("Deployment", STORES[0])["spec"]["template"]["metadata"]
+    assert not TRACKED.keys() & template["labels"].keys()
 
 
 def test_what_others_delete_comes_back_as_it_was(kept, keeper, objects):
@@ -266,7 +280,28 @@ def test_a_round_with_nothing_to_do_writes_nothing(namespace, operator):
     after = server.changes()[len(before):]
     assert [path.rpartition("/")[0] for _, path in after if path.endswith("/deployments/files")] == [f"/apis/apps/v1/namespaces/{namespace.name}/deployments"]
     assert len([path for _, path in after if path.endswith("/events")]) >= 1
+
+    # Nothing keeps a node from being drained: there is no disruption budget, and an eviction is let through.
+    assert namespace.items("poddisruptionbudgets") == []
+    pod = namespace.pods("filestore.ryax.tech/name=files")[0]["metadata"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["name"], "namespace": namespace.name}}
+    namespace("create", "--raw", f"/api/v1/namespaces/{namespace.name}/pods/{pod['name']}/eviction", "-f", "-", stdin=json.dumps(eviction))
+    namespace.until("another pod is there", lambda: [one for one in namespace.pods("filestore.ryax.tech/name=files") if one["metadata"]["uid"] != pod["uid"]], 60)
+    namespace.wait("Ready=True/Serving")
     server.stop()
+
+
+def test_a_namespace_goes_without_an_operator(definition, tmp_path):
+    """No finalizer waits for anybody."""
+    namespace = Namespace()
+    operator = Operator(namespace, tmp_path).start()
+    try:
+        namespace.apply(secret(), filestore(suspend=True))
+        namespace.wait("Ready=False/Suspended")
+    finally:
+        operator.kill()
+        namespace.delete()
+    until("the namespace is gone", lambda: not kubectl("get", "namespace", namespace.name, "--ignore-not-found"), 60)
 
 
 @pytest.mark.skipif(not VERSITYGW_IMAGE, reason="needs FILESTORE_E2E_VERSITYGW_IMAGE: make e2e-operator")

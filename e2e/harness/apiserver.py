@@ -16,11 +16,11 @@ WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 class ApiServer:
     """Passes on what `operator` asks, watches included; `writes` holds (method, path) in the order in which they were answered.
 
-    `after_write(number)` is called when the API server has answered a write, before the operator hears of it; when it
+    `after_write(path)` is called when the API server has answered a write, before the operator hears of it; when it
     returns true the answer is lost, as it is for a process that dies at this moment.
     """
 
-    def __init__(self, operator: Operator, after_write=lambda number: False):
+    def __init__(self, operator: Operator, after_write=lambda path: False):
         cluster = json.loads(kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))["clusters"][0]["cluster"]
         url = urlsplit(cluster["server"])
         trust = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
@@ -43,7 +43,7 @@ class ApiServer:
                         data = answer.read()
                         with lock:
                             proxy.writes.append((self.command, urlsplit(self.path).path))
-                            if proxy.after_write(len(proxy.writes)):
+                            if proxy.after_write(urlsplit(self.path).path):
                                 self.close_connection = True
                                 return
                     else:

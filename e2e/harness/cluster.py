@@ -148,7 +148,10 @@ class Operator:
 
     def start(self) -> "Operator":
         command = [binary(), "operator", "--image", IMAGE, "--metrics-listen", f"127.0.0.1:{self.port}"]
-        self.process = subprocess.Popen(command, env={"KUBECONFIG": str(self.kubeconfig), "PATH": os.environ["PATH"]}, stderr=self.log.open("a"))
+        # Variables of its Deployment that hold on this machine, too.
+        container = yaml.safe_load((REPO / "manifests/operator/deployment.yaml").read_text())["spec"]["template"]["spec"]["containers"][0]
+        variables = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
+        self.process = subprocess.Popen(command, env={**variables, "KUBECONFIG": str(self.kubeconfig), "PATH": os.environ["PATH"]}, stderr=self.log.open("a"))
         return self
 
     def stop(self):

@@ -96,6 +96,42 @@ fn replaced(page: &str, name: &str, table: &str) -> String {
     format!("{head}{begin}\n{table}\n{end}{tail}")
 }
 
+/// `docs/asks.md` names tests as `file::test`, with `…` for the file that was named before.
+#[test]
+fn tests_that_the_table_of_asks_names_exist() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = std::fs::read_to_string(root.join("docs/asks.md")).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
+    let numbers = rows.iter().filter_map(|row| row.split('|').nth(1));
+    let numbers: Vec<u32> = numbers
+        .filter_map(|cell| cell.trim().parse().ok())
+        .collect();
+    assert_eq!(numbers, (1..=39).collect::<Vec<_>>());
+    let mut file = String::new();
+    let mut named = 0;
+    for (path, test) in page.split('`').filter_map(|code| code.split_once("::")) {
+        if path != "…" {
+            path.clone_into(&mut file);
+        }
+        let text = std::fs::read_to_string(root.join(&file)).unwrap_or_default();
+        let is_rust = PathBuf::from(&file).extension() == Some("rs".as_ref());
+        let keyword = if is_rust { "fn" } else { "def" };
+        let found = text.contains(&format!("{keyword} {test}("));
+        assert!(found, "docs/asks.md: {file} has no test {test}");
+        named += 1;
+    }
+    assert!(named > 39, "{named}");
+    for row in rows.iter().filter(|row| !row.starts_with("| #")) {
+        let last = row.trim_end_matches('|').rsplit('|').next();
+        let said = last.is_some_and(|last| last.contains("::") || last.contains("No:"));
+        let is_ask = row.split('|').nth(1).is_some_and(|cell| {
+            let cell = cell.trim();
+            !cell.is_empty() && cell.chars().all(|one| one.is_ascii_digit())
+        });
+        assert!(!is_ask || said, "{row}: neither a test nor why not");
+    }
+}
+
 #[test]
 fn tables_are_current() {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/operator.md");
