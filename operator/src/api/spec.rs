@@ -10,10 +10,6 @@ use super::{
 };
 
 /// What a Filestore should be.
-#[expect(
-    clippy::duplicated_attributes,
-    reason = "each printed column has a type and a priority"
-)]
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "filestore.ryax.tech",
@@ -74,7 +70,20 @@ use super::{
     annotation(
         "argocd.argoproj.io/sync-options",
         "Prune=false,Delete=false,ServerSideApply=true"
+    ),
+    validation = Rule::new(
+        "!has(self.spec.service) || !has(self.spec.service.compatibility) || self.spec.service.compatibility.all(one, one.name != self.metadata.name)"
     )
+    .message("service.compatibility holds further names, not that of the Filestore itself"),
+    // By its namespace as well it could be that of another one.
+    validation = Rule::new(
+        "!has(self.spec.migration) || !has(self.spec.migration.source) || !has(self.spec.migration.source.endpoint) || !isURL(self.spec.migration.source.endpoint) || url(self.spec.migration.source.endpoint).getHostname() != self.metadata.name"
+    )
+    .message("migration.source.endpoint is the new store itself: the Filestore needs another name than the legacy Service"),
+    validation = Rule::new(
+        "!has(self.spec.migration) || !has(self.spec.migration.source) || !has(self.spec.migration.source.service) || self.spec.migration.source.service != self.metadata.name"
+    )
+    .message("migration.source.service is the new store itself: the Filestore needs another name than the legacy Service")
 )]
 #[x_kube(
     validation = Rule::new("(has(self.engine) && self.engine == 'versitygw') == has(self.versitygw)")
@@ -186,13 +195,17 @@ impl Durability {
 }
 
 /// A bucket that exists from the start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BucketSpec {
     /// Name by S3's rules.
     #[schemars(
         length(min = 3, max = 63),
         regex(pattern = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    )]
+    #[x_kube(
+        validation = Rule::new("!self.contains('..') && !self.matches('^[0-9]+([.][0-9]+){3}$')")
+            .message("a bucket's name has no two dots in a row and is no IP address"),
     )]
     pub name: String,
     /// Bytes that the bucket may hold, for example `20Gi`. Default: no limit.
