@@ -4,7 +4,11 @@ MANIFEST ?= examples/takeover.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help up test lint unit e2e e2e-operator build generate bench bench-migrate soak soak-operator dist clean
+=======
+.PHONY: help up test lint unit e2e e2e-operator build generate bench bench-migrate bench-freeze soak dist clean
+>>>>>>> 0bcba14 (Measure for how long clients have no store in a cut-over)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +54,10 @@ bench: ## requests per second of the gateway beside its peers, briefly
 bench-migrate: ## the migrator beside rclone, mc and s5cmd: docs/benchmarks.md (ARGS=--quick)
 	@scripts/bootstrap test
 	@scripts/bench-migrate $(ARGS)
+
+bench-freeze: ## how long clients have no store in a cut-over, on a cluster: docs/benchmarks.md (ARGS='--rounds 1')
+	@scripts/bootstrap $(if $(KUBECONFIG),test,cluster)
+	@scripts/bench-freeze $(ARGS)
 
 soak: ## kill the gateway and the copy again and again, read random drives back, compare a million keys (ROUNDS=20 times as often as the tests do)
 	@scripts/bootstrap test

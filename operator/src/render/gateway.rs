@@ -28,7 +28,10 @@ pub(super) fn gateway(filestore: &ValidatedFilestore) -> Container {
                 port(ADMIN_PORT_NAME, ADMIN_PORT),
             ]),
             // Opening a volume may replay what a crash left behind; until then nothing is wrong.
-            startup_probe: Some(probe(ADMIN_PORT_NAME, "/healthz", 2, 150)),
+            startup_probe: Some(match &filestore.require_marker {
+                None => probe(ADMIN_PORT_NAME, "/healthz", 2, 150),
+                Some(_) => probe(ADMIN_PORT_NAME, "/healthz", 1, 300),
+            }),
             liveness_probe: Some(probe(ADMIN_PORT_NAME, "/healthz", 10, 6)),
             readiness_probe: Some(match &filestore.require_marker {
                 None => probe(ADMIN_PORT_NAME, "/readyz", 5, 2),
