@@ -1,10 +1,11 @@
 """The operator over a long time on a real cluster: many Filestores at rest, and killed after each of its writes. `make soak-operator`; not a test of `make test`.
 
-usage: soak_operator.py [--stores 50] [--idle 600] [--suspended] [--only rest|kills]
+usage: soak_operator.py [--stores 50] [--idle 600] [--secrets 2000] [--suspended] [--only rest|kills]
 Ends with exit code 1 when something is written at rest, or a killed operator leaves another result. Prints what it measured.
 """
 
 import argparse
+import base64
 import json
 import sys
 import tempfile
@@ -38,7 +39,15 @@ def settled(namespace: Namespace, server: ApiServer, seconds: float = 5):
     until("nothing is written for a while", quiet, 300)
 
 
-def at_rest(stores: int, idle: float, suspended: bool) -> bool:
+def add_foreign_secrets(namespace: Namespace, count: int):
+    """Secrets of 100 KB that no Filestore names."""
+    value = base64.b64encode(b"x" * 100_000).decode()
+    for start in range(0, count, 20):
+        items = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"foreign-{number}"}, "data": {"value": value}} for number in range(start, min(start + 20, count))]
+        namespace("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+
+def at_rest(stores: int, idle: float, suspended: bool, secrets: int) -> bool:
     namespace = Namespace()
     with tempfile.TemporaryDirectory() as scratch:
         operator = Operator(namespace, Path(scratch))
@@ -48,6 +57,14 @@ def at_rest(stores: int, idle: float, suspended: bool) -> bool:
             until("the operator acts", lambda: any("/leases" in path for _, path in server.writes))
             settled(namespace, server)
             told("no Filestore", operator)
+            add_foreign_secrets(namespace, secrets)
+            # Once more, so that the operator lists them as well as sees them come.
+            operator.stop()
+            before = len(server.writes)
+            operator.start()
+            until("the operator acts again", lambda: len(server.writes) > before)
+            settled(namespace, server)
+            told(f"no Filestore, {secrets} Secrets of others", operator)
             namespace.apply(secret())
             condition = "Ready=False/Suspended" if suspended else "Ready=True/Serving"
             begun = time.monotonic()
@@ -165,11 +182,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stores", type=int, default=50, help="Filestores at rest [50]")
     parser.add_argument("--idle", type=float, default=600, help="seconds at rest [600]")
+    parser.add_argument("--secrets", type=int, default=2000, help="Secrets of 100 KB that are none of its business [2000]")
     parser.add_argument("--suspended", action="store_true", help="without their pods, where the node has no room for so many")
     parser.add_argument("--only", choices=["rest", "kills"], help="one of the two parts")
     options = parser.parse_args()
     kubectl("apply", "--server-side", "--force-conflicts", "-f", str(REPO / "crds/filestores.yaml"))
-    good = options.only == "kills" or at_rest(options.stores, options.idle, options.suspended)
+    good = options.only == "kills" or at_rest(options.stores, options.idle, options.suspended, options.secrets)
     return 0 if (options.only == "rest" or killed()) and good else 1
 
 
