@@ -4,11 +4,7 @@ MANIFEST ?= examples/takeover.yaml
 ARGS ?=
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help up test lint unit e2e e2e-operator build generate bench bench-migrate soak soak-operator dist clean
-=======
-.PHONY: help up test lint unit e2e e2e-operator build generate bench bench-migrate bench-freeze soak dist clean
->>>>>>> 0bcba14 (Measure for how long clients have no store in a cut-over)
+.PHONY: help up test lint unit e2e e2e-operator build generate bench bench-migrate bench-freeze soak soak-operator dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
