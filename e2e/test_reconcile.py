@@ -216,6 +216,8 @@ def test_a_client_that_writes_during_a_merge_loses_nothing(fleet):
 
 def write_on(client) -> None:
     """All that clients may do to a store."""
+    # Of a copy onto itself a listing shows nothing but the new date, which counts in whole seconds.
+    later(client, "data", "new", client.head_object(Bucket="data", Key="described")["LastModified"])
     client.create_bucket(Bucket="new-bucket")
     put(client, "new", "new", ContentType="text/x-new", CacheControl="no-cache", Metadata={"origin": "gateway"}, Tagging="a=b%20c&d=")
     put(client, "deep/er", "in a new bucket", "new-bucket")
@@ -248,8 +250,6 @@ class Moved:
         migrate("run", aged(self.minio.directory), self.volume, "--id", "first")
         self.gateway = fleet.gateway(self.volume)
         self.served = boto(self.gateway)
-        # Of a copy onto itself a listing shows nothing but the new date, which counts in whole seconds.
-        later(self.served, "data", "new", self.served.head_object(Bucket="data", Key="described")["LastModified"])
         write_on(self.served)
         self.served.delete_object(Bucket="emptied", Key="only")
 
