@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 
 from botocore.exceptions import ClientError
 from minio import Minio
@@ -99,6 +100,14 @@ def test_users_quotas_and_rotated_keys_without_a_restart(namespace, operator):
     namespace("patch", "secret", "files-access", "--type=merge", "-p", '{"data":{"access.json":"e30="}}')
     until("it is told", lambda: any("Secret files-access: data" in note and '"kubectl' in note for reason, note in namespace.events() if reason == "DriftCorrected"))
     assert "runner-2" in values(namespace, "files-access")["access.json"]
+    # Nobody becomes root by writing there, not even for the overlap.
+    spec_is(access={"users": USERS[:1]})
+    before = values(namespace, "files-access")
+    intruder = {key: base64.b64encode(value.encode()).decode() for key, value in (("root-user", "intruder"), ("root-password", "known to the intruder"))}
+    namespace("patch", "secret", "files-access", "--type=merge", "-p", json.dumps({"data": intruder}))
+    until("root's keys are put back", lambda: values(namespace, "files-access") == before)
+    until("the intruder is refused", lambda: code(signed("intruder", "known to the intruder").list_buckets) == "InvalidAccessKeyId", 30)
+    assert code(renewed.list_buckets) is None
     namespace("delete", "secret", "runner-store")
     until("it is made again", lambda: "runner-store" in namespace("get", "secrets", "-o", "name"))
     again = values(namespace, "runner-store")

@@ -9,6 +9,7 @@
 //! Pure. Nothing is kept in memory: when the keys in a Secret change, those that were in force
 //! are in the gateway's Secret, where they stay for a while.
 
+mod before;
 mod keys;
 mod user;
 
@@ -20,7 +21,6 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::drift::{Path, holder_of};
@@ -29,6 +29,8 @@ use crate::render::NAME_LABEL;
 use crate::secret::{SecretError, Secrets};
 use crate::status::{Problem, reason};
 use crate::validate::{User, ValidatedFilestore, ValidationError, rendered_name};
+pub(crate) use before::present;
+use before::{Before, Document, DocumentUser, Ends};
 pub(crate) use keys::Pair;
 use keys::{Held, after};
 pub(crate) use user::{is_made_by_us, missing, new_pair, user_secret};
@@ -48,26 +50,6 @@ pub const CHANGED_ANNOTATION: &str = "filestore.ryax.tech/access-changed";
 /// Label and value of what the operator made.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "filestore");
 
-#[derive(Default, Serialize, Deserialize)]
-struct Document {
-    users: Vec<DocumentUser>,
-    buckets: Vec<Value>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct DocumentUser {
-    name: String,
-    keys: Vec<Pair>,
-    grants: Vec<Value>,
-}
-
-/// Ends of the keys of root and of each user, in their order; none for the present ones.
-#[derive(Default, Serialize, Deserialize)]
-struct Ends {
-    root: Vec<Option<Timestamp>>,
-    users: BTreeMap<String, Vec<Option<Timestamp>>>,
-}
-
 /// What the gateway is told, and what stands against it.
 pub struct Rendered {
     /// The gateway's Secret.
@@ -85,40 +67,6 @@ impl std::fmt::Debug for Rendered {
             .field("next", &self.next)
             .finish_non_exhaustive()
     }
-}
-
-/// What was in force at the last look, as the gateway's Secret says.
-struct Before {
-    root: Vec<Held>,
-    users: BTreeMap<String, Vec<Held>>,
-}
-
-impl Before {
-    fn read(live: Option<&Secret>) -> Self {
-        let document: Document = file(live, ACCESS_FILE).unwrap_or_default();
-        let ends: Ends = file(live, FORMER_FILE).unwrap_or_default();
-        let lines = |name| text(live, name).unwrap_or_default().lines();
-        let root = lines(ROOT_FILES.0).zip(lines(ROOT_FILES.1));
-        let root = root.map(|(access_key, secret_key)| Pair {
-            access_key: access_key.to_owned(),
-            secret_key: secret_key.to_owned(),
-        });
-        let users = document.users.into_iter().map(|user| {
-            let ends = ends.users.get(&user.name).map_or(&[][..], Vec::as_slice);
-            (user.name, Held::all(user.keys, ends))
-        });
-        Self {
-            root: Held::all(root.collect(), &ends.root),
-            users: users.collect(),
-        }
-    }
-}
-
-/// The pair that a user has now, as far as the gateway's Secret tells.
-pub(crate) fn present(live: Option<&Secret>, user: &User) -> Option<Pair> {
-    let held = Before::read(live).users.remove(&user.name)?;
-    let present = held.into_iter().find(|held| held.end.is_none());
-    present.map(|held| held.pair)
 }
 
 /// The gateway's Secret for root's keys and those in `secrets`, when `live` is what it has now.
@@ -295,15 +243,6 @@ fn key_taken(index: usize, user: &User, owner: &str) -> Problem {
             user.secret, user.name
         ),
     }
-}
-
-fn text<'a>(secret: Option<&'a Secret>, name: &str) -> Option<&'a str> {
-    let bytes = secret?.data.as_ref()?.get(name)?;
-    std::str::from_utf8(&bytes.0).ok()
-}
-
-fn file<T: for<'de> Deserialize<'de>>(secret: Option<&Secret>, name: &str) -> Option<T> {
-    serde_json::from_str(text(secret, name)?).ok()
 }
 
 /// Whether the Secret has all of `data`. What others add is their affair.

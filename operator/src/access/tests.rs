@@ -1,3 +1,6 @@
+mod user;
+
+use super::before::{file, text};
 use super::*;
 use crate::api::Filestore;
 use crate::validate::validate;
@@ -112,77 +115,6 @@ fn roots(rendered: &Rendered) -> (&str, &str) {
         text(secret, "root-user").unwrap(),
         text(secret, "root-password").unwrap(),
     )
-}
-
-#[test]
-fn a_new_secret_has_what_a_program_needs_under_the_names_asked_for() {
-    let filestore = filestore();
-    let random = "0123456789ab".to_owned() + &"f".repeat(52);
-    let of = |user: usize| {
-        let user = &filestore.access.users[user];
-        user_secret(&filestore, user, &new_pair(user, &random))
-    };
-    let secret = of(0);
-    assert_eq!(secret.metadata.name.as_deref(), Some("files-runner"));
-    assert!(secret.metadata.owner_references.is_none());
-    assert_eq!(
-        secret.data.unwrap(),
-        data(&[
-            ("id", "runner-0123456789ab"),
-            ("key", "f".repeat(40).as_str()),
-            ("url", "http://files.ns:9000"),
-            ("name", "data"),
-        ])
-    );
-    // Of every bucket there is no name.
-    let values = of(1).data.unwrap();
-    let names: Vec<_> = values.keys().map(String::as_str).collect();
-    assert_eq!(names, ["access-key", "endpoint", "secret-key"]);
-}
-
-#[test]
-fn a_secret_that_we_made_is_completed_and_its_keys_are_never_changed() {
-    let filestore = filestore();
-    let user = &filestore.access.users[0];
-    let mut live = user_secret(&filestore, user, &root("runner-1", "secret-1"));
-    assert!(is_made_by_us(&filestore, &live.metadata));
-    let known = root("runner-1", "secret-1");
-    let lacks = |values: &[(&str, &str)], known: Option<&Pair>| {
-        let live = Secret {
-            data: Some(data(values)),
-            ..Secret::default()
-        };
-        missing(&filestore, user, &live, known)
-    };
-    assert_eq!(missing(&filestore, user, &live, Some(&known)), data(&[]));
-    // The names that are asked for are others now, and so is the bucket.
-    assert_eq!(
-        lacks(
-            &[
-                ("access-key", "runner-1"),
-                ("url", "http://files.ns:9000"),
-                ("name", "old")
-            ],
-            Some(&known)
-        ),
-        data(&[("id", "runner-1"), ("key", "secret-1"), ("name", "data")])
-    );
-    let told = [("url", "http://files.ns:9000"), ("name", "data")];
-    let with_half = [told.as_slice(), &[("id", "runner-1")]].concat();
-    assert_eq!(
-        lacks(&with_half, Some(&known)),
-        data(&[("key", "secret-1")])
-    );
-    // Half of another pair: only a person knows the other half.
-    let other = [told.as_slice(), &[("id", "other")]].concat();
-    assert_eq!(lacks(&other, Some(&known)), data(&[]));
-    assert_eq!(lacks(&told, None), data(&[]));
-
-    live.metadata.labels = Some(BTreeMap::from([(
-        NAME_LABEL.to_owned(),
-        "files".to_owned(),
-    )]));
-    assert!(!is_made_by_us(&filestore, &live.metadata));
 }
 
 #[test]
@@ -414,4 +346,58 @@ fn pods_from_before_a_change_are_reminded_once() {
     assert!(due(&pod(99, Some("earlier"))));
     assert!(!due(&pod(99, Some(&changed))));
     assert!(!due(&pod(100, None)));
+}
+
+/// Who may write the Secret once does not stay root for the overlap.
+#[test]
+fn what_somebody_else_wrote_into_the_secret_is_no_former_key() {
+    let first = look(&with("one"), None, 0);
+    let rotated = look(&with("two"), Some(&first), 10);
+    assert_eq!(keys(&rotated), ["two", "one"]);
+    let tampered = |name: &str, value: &str| {
+        let mut live = rotated.secret.clone();
+        let data = live.data.get_or_insert_default();
+        data.insert(name.to_owned(), ByteString(value.as_bytes().to_vec()));
+        live.metadata.managed_fields = serde_json::from_value(json!([
+            {"manager": FIELD_MANAGER, "fieldsV1": {"f:data": {"f:more": {}}}},
+            {"manager": "kubectl-edit", "fieldsV1": {"f:data": {(format!("f:{name}")): {}}}},
+        ]))
+        .unwrap();
+        live
+    };
+    let after = |live: &Secret| {
+        let root = root("root", "hush");
+        render(
+            &filestore(),
+            &owner(),
+            root,
+            &with("two"),
+            Some(live),
+            at(20),
+        )
+    };
+    for (name, value) in [
+        ("root-user", "intruder"),
+        ("root-password", "known"),
+        (
+            "former.json",
+            r#"{"root":[null],"users":{"runner":[null,null]}}"#,
+        ),
+        (
+            "access.json",
+            r#"{"users":[{"name":"runner","keys":[{"accessKey":"intruder","secretKey":"x"}],"grants":[]}],"buckets":[]}"#,
+        ),
+    ] {
+        let found = after(&tampered(name, value));
+        assert_eq!(roots(&found), ("root", "hush"), "{name}");
+        assert_eq!(keys(&found), ["two"], "{name}");
+        assert_eq!(found.next, None, "{name}");
+    }
+    // Taken away, which leaves no trace of who it was.
+    let mut live = rotated.secret.clone();
+    live.data.get_or_insert_default().remove("former.json");
+    assert_eq!(keys(&after(&live)), ["two"]);
+    // What others add beside ours is their affair.
+    let live = tampered("more", "x");
+    assert_eq!(keys(&after(&live)), ["two", "one"]);
 }

@@ -1,5 +1,7 @@
 //! Keys: the Secrets of users and what the gateway is told.
 
+mod refused;
+
 use std::collections::BTreeMap;
 
 use http::Method;
@@ -301,17 +303,18 @@ async fn a_broken_secret_is_said_and_takes_nothing_away() {
 async fn what_somebody_writes_into_the_rendered_secret_is_put_back() {
     let cluster = Cluster::new(&with_users());
     cluster.settle().await;
-    let wanted = rendered(&cluster);
+    let wanted = cluster.server.get(RENDERED).unwrap()["data"].clone();
     let mut object = cluster.server.get(RENDERED).unwrap();
     // {}
     object["data"]["access.json"] = json!("e30=");
+    object["data"]["root-user"] = json!("aW50cnVkZXI=");
     object["metadata"]["managedFields"] = json!([{
         "manager": "kubectl-edit", "operation": "Update", "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:data": {"f:access.json": {}}},
+        "fieldsV1": {"f:data": {"f:access.json": {}, "f:root-user": {}}},
     }]);
     cluster.server.put(RENDERED, object);
     cluster.settle().await;
-    assert_eq!(rendered(&cluster), wanted);
+    assert_eq!(cluster.server.get(RENDERED).unwrap()["data"], wanted);
     let events = cluster.server.state().events.clone();
     let drift = events.iter().filter(|event| *event == "DriftCorrected");
     assert_eq!(drift.count(), 1, "{events:?}");
@@ -339,73 +342,6 @@ async fn a_filestore_that_is_made_again_finds_its_users_keys() {
         (text(&cluster, RUNNER, "id"), text(&cluster, RUNNER, "key")),
         keys
     );
-}
-
-#[tokio::test]
-async fn a_secret_of_somebody_else_is_left_alone_and_no_pod_is_made_or_replaced() {
-    let foreign = secret("files-access", &[("password", "theirs")]);
-    let cluster = Cluster::new(&fresh());
-    cluster.server.put(RENDERED, foreign.clone());
-    cluster.settle().await;
-    assert_eq!(
-        cluster.condition("Stalled"),
-        ("True".into(), "NameTaken".into())
-    );
-    assert_eq!(
-        cluster.server.get(RENDERED).unwrap()["data"],
-        foreign["data"]
-    );
-    assert!(cluster.server.get(DEPLOYMENT).is_none());
-
-    cluster.server.state().objects.remove(RENDERED);
-    cluster.settle().await;
-    assert_eq!(cluster.status()["phase"], "Ready");
-}
-
-#[tokio::test]
-async fn without_the_right_to_write_secrets_the_pod_that_serves_stays() {
-    let cluster = Cluster::new(&with_users());
-    cluster.settle().await;
-    let before = cluster.server.get(DEPLOYMENT).unwrap();
-    cluster.server.state().objects.remove(RENDERED);
-    let refused = (Method::PATCH, "secrets/files-access", 403, "you may not");
-    cluster.server.state().refused.push(refused);
-    let mut spec = with_users();
-    spec["region"] = json!("eu-west-3");
-    cluster.set_spec(&spec, 2);
-    cluster.round().await.unwrap();
-    assert_eq!(cluster.condition("Stalled").1, "RequestRefused");
-    assert_eq!(cluster.server.get(DEPLOYMENT).unwrap(), before);
-
-    cluster.server.state().refused.clear();
-    cluster.settle().await;
-    assert_ne!(cluster.server.get(DEPLOYMENT).unwrap(), before);
-    assert_eq!(cluster.status()["phase"], "Ready");
-}
-
-#[tokio::test]
-async fn versitygw_has_neither_users_nor_rotation() {
-    for (access, field) in [
-        (with_users()["access"].clone(), "spec.access.users"),
-        (json!({"overlapSeconds": 60}), "spec.access.overlapSeconds"),
-    ] {
-        let mut spec = fresh();
-        spec["access"] = access;
-        spec["engine"] = json!("versitygw");
-        spec["versitygw"] = json!({"image": "versitygw:1.8.0"});
-        let cluster = Cluster::new(&spec);
-        cluster.settle().await;
-        assert_eq!(
-            cluster.condition("Stalled"),
-            ("True".into(), "EngineLacks".into())
-        );
-        let message = cluster.message("Stalled");
-        assert!(
-            message.starts_with(field) && message.contains("use engine bundled"),
-            "{message}"
-        );
-        assert!(cluster.server.get(RENDERED).is_none());
-    }
 }
 
 #[tokio::test]
