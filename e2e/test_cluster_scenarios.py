@@ -226,9 +226,7 @@ def test_what_is_in_the_way_is_said_and_the_legacy_store_serves(namespace, opera
         namespace.wait(wanted, name, seconds=60)
         told = condition(namespace, wanted.partition("=")[0], name)["message"]
         assert any(word in told for word in words.split("|")), (name, told)
-        found = namespace.get("filestore", name)["status"]
         assert condition(namespace, "Ready", name)["status"] == "False", name
-        print(name, found["phase"], told)
 
     # Once it is out of the way, they go on by themselves.
     namespace.apply(secret("wrong", **KEYS))

@@ -9,13 +9,14 @@ mod merge;
 mod outside;
 mod reverse;
 mod roll_back;
+mod stage;
 mod status;
 mod text;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use filestore_common::marker::{Marker, MarkerState};
+use filestore_common::marker::Marker;
 use tokio_util::sync::CancellationToken;
 
 use crate::connect;
@@ -24,7 +25,7 @@ use crate::pass::Report;
 use crate::plan::Plan;
 use crate::policy::Pass;
 use crate::reconcile::Found;
-use crate::session::{Session, patience, phase, state_of};
+use crate::session::{Session, patience, phase};
 use crate::source::Source;
 use crate::verify::{self, Depth, Findings, Mode, Outputs};
 use crate::{Endpoint, Error, Event, ExitCode, Kind, Phase, Progress, Result, RunOptions};
@@ -34,6 +35,7 @@ use hold::Hold;
 pub use merge::{MergeOptions, merge, merge_from};
 pub use reverse::{ReverseOptions, reverse};
 pub use roll_back::{abandon, roll_back};
+use stage::{Stage, marker, moved_on, stage};
 pub use status::{Divergence, Status, status};
 
 /// What came of it.
@@ -381,62 +383,5 @@ pub async fn run_from(
         }
         Stage::Again(_) => again::from(options, source, &patience, Way::Run).await,
         Stage::Before => before::from(options, source, &patience).await,
-    }
-}
-
-fn marker(options: &RunOptions) -> Result<Option<Marker>> {
-    state_of(options).map_or(Ok(None), |state| state.marker())
-}
-
-/// Another program changed the marker between two looks at it.
-fn moved_on(options: &RunOptions) -> Error {
-    let target = options.to.location.to_string();
-    let problem = "its migration was moved on by another program meanwhile";
-    Error::new(Kind::Refused, "migrate to", target, problem).with_cure("run this again")
-}
-
-/// What a run on this target is about.
-enum Stage<'a> {
-    /// A take-over to begin or to finish.
-    Before,
-    /// It was handed over.
-    After(&'a Marker),
-    /// It was handed over and rolled back, and is taken over again.
-    Again(&'a Marker),
-}
-
-fn stage<'a>(options: &RunOptions, marker: Option<&'a Marker>) -> Result<Stage<'a>> {
-    let Some(marker) = marker else {
-        return Ok(Stage::Before);
-    };
-    match marker.state {
-        MarkerState::Cutover => Ok(Stage::After(marker)),
-        MarkerState::Copying | MarkerState::Verified if marker.follows.is_some() => {
-            Ok(Stage::Again(marker))
-        }
-        MarkerState::Copying | MarkerState::Verified => Ok(Stage::Before),
-        MarkerState::RollingBack | MarkerState::RolledBack if options.again => {
-            Ok(Stage::Again(marker))
-        }
-        MarkerState::RollingBack => {
-            let target = options.to.location.to_string();
-            let problem = "is being rolled back; its changes are on their way to the legacy store";
-            Err(
-                Error::new(Kind::Refused, "migrate to", target, problem).with_cure(
-                    "finish that with `filestore migrate roll-back` (or `reverse --complete`), or \
-                     give it up with `filestore migrate roll-back --abandon`",
-                ),
-            )
-        }
-        MarkerState::RolledBack => {
-            let target = options.to.location.to_string();
-            let problem = "was rolled back; the legacy store serves its clients again";
-            Err(
-                Error::new(Kind::Refused, "migrate to", target, problem).with_cure(
-                    "`filestore migrate run --again --id NEW`, or `copy` and `final` with a new \
-                     --id, take it over again",
-                ),
-            )
-        }
     }
 }

@@ -1,14 +1,12 @@
 //! Reads, writes and removes optional objects.
 
-use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
-    TypeMeta,
-};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Preconditions, TypeMeta};
 use kube::{Api, Client, ResourceExt as _};
 
 use super::api::{Error, Requests};
+use super::put_back::put_back;
 use crate::extras::{Extra, Found, PURPOSE_LABEL, Purpose};
-use crate::plan::{Apply, FIELD_MANAGER, Removal};
+use crate::plan::{Apply, Removal};
 use crate::render::{self, NAME_LABEL};
 use crate::validate::ValidatedFilestore;
 
@@ -123,43 +121,15 @@ async fn list(
     Ok(found.items)
 }
 
-/// Server-side apply with force, as for everything that is ours; what stands in its way on `live` is
-/// taken away first.
+/// Server-side apply with force, as for everything that is ours.
 pub(super) async fn apply(
     requests: &Requests<'_>,
     purpose: Purpose,
     apply: &Apply,
     live: Option<&DynamicObject>,
 ) -> Result<Extra, Error> {
-    let Some(live) = live.filter(|_| !apply.drift.is_empty()) else {
-        return applied(requests, purpose, apply).await;
-    };
-    if !apply.has_additions() {
-        match applied(requests, purpose, apply).await {
-            Err(error) if error.is_invalid() => {}
-            other => return other,
-        }
-    }
-    let live = serde_json::to_value(live).map_err(|error| Error::Json("live", error))?;
-    let params = PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    requests.metrics.write(purpose.kind(), "patch");
-    api(requests, &purpose.resource())
-        .patch(&apply.name, &params, &Patch::Merge(apply.clearance(&live)))
-        .await
-        .map_err(failed("patch", purpose, &apply.name))?;
-    applied(requests, purpose, apply).await
-}
-
-async fn applied(requests: &Requests<'_>, purpose: Purpose, apply: &Apply) -> Result<Extra, Error> {
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    requests.metrics.write(purpose.kind(), "apply");
-    let applied = api(requests, &purpose.resource())
-        .patch(&apply.name, &params, &Patch::Apply(&apply.object))
-        .await;
-    let object = applied.map_err(failed("apply", purpose, &apply.name))?;
+    let api = api(requests, &purpose.resource());
+    let object = put_back(&api, requests.metrics, apply, live).await?;
     Ok(Extra { purpose, object })
 }
 

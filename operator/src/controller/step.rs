@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::api::Error;
 use super::extras;
+use super::put_back::put_back;
 use super::reconcile::Work;
 use crate::api::WorkloadKind;
 use crate::drift;
@@ -172,8 +173,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Applies; what somebody else added to values that are meant as a whole, or what excludes our
-    /// fields, is taken away first.
     async fn put_back<K>(&self, apply: &Apply, live: Option<&K>) -> Result<K, Error>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
@@ -182,19 +181,6 @@ impl Work<'_> {
             + DeserializeOwned
             + Serialize,
     {
-        let Apply { name, object, .. } = apply;
-        let Some(live) = live.filter(|_| !apply.drift.is_empty()) else {
-            return self.requests.apply(name, object).await;
-        };
-        if !apply.has_additions() {
-            match self.requests.apply(name, object).await {
-                Err(error) if error.is_invalid() => {}
-                other => return other,
-            }
-        }
-        let live = serde_json::to_value(live).map_err(|error| Error::Json("live", error))?;
-        let patch = apply.clearance(&live);
-        self.requests.merge::<K>(name, &patch).await?;
-        self.requests.apply(name, object).await
+        put_back(&self.requests.api(), self.requests.metrics, apply, live).await
     }
 }
