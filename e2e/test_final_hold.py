@@ -180,6 +180,29 @@ def test_another_store_behind_the_name_is_refused(fleet, filled):
     assert held.end()["marker"]["state"] == "verified"
 
 
+def test_too_many_deletions_are_refused_before_anybody_stops(fleet, filled):
+    minio, client = filled
+    volume = fleet.directory("volume")
+    migrate("copy", minio, volume, "--id", "files-1")
+    for key in ("d1/k01", "d2/k02"):
+        client.delete_object(Bucket="data", Key=key)
+    early = Held(fleet, minio, volume, "--max-delete", "1").end(5)
+    assert early["error"].startswith("delete extraneous objects: 2 objects would go, more than --max-delete 1 allows; find out who"), early["error"]
+    assert "held:" not in early["err"]
+    # As many as allowed, until another one goes after it was held.
+    held = Held(fleet, minio, volume, "--max-delete", "2").wait()
+    client.delete_object(Bucket="data", Key="d3/k03")
+    held.say("go")
+    assert "3 objects would go" in held.end(5)["error"]
+    assert all((volume / "s3/data" / key).exists() for key in ("d1/k01", "d2/k02", "d3/k03"))
+    assert marker(volume)["state"] == "copying"
+    held.go.unlink()
+    held = Held(fleet, minio, volume, "--max-delete", "3").wait()
+    held.say("go")
+    assert held.end()["outcomes"]["deleted"] == 3
+    assert_same(snapshot(boto(fleet.unready_gateway(volume))), snapshot(client))
+
+
 def test_bad_input_is_told_before_anything_is_done(fleet, filled):
     minio, _ = filled
     volume = fleet.directory("volume")

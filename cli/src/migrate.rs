@@ -228,6 +228,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ProcessExit> {
         began,
         exit: result.as_ref().map_or_else(exit::of, |exit| *exit),
         error: result.as_ref().err().map(|error| format!("{error:#}")),
+        out_of_time: result.as_ref().is_err_and(out_of_time),
         outcome: outcome.as_ref(),
         seen: &shown.snapshot(),
     };
@@ -245,6 +246,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ProcessExit> {
         Err(_) if show.progress == Style::Json => Ok(ProcessExit::from(end.exit.code())),
         result => Ok(ProcessExit::from(result?.code())),
     }
+}
+
+/// Whether `--deadline` broke it off.
+fn out_of_time(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<filestore_migrator::Error>();
+    error.is_some_and(|error| error.kind == filestore_migrator::Kind::Deadline)
 }
 
 fn cancelled_by_signal() -> anyhow::Result<CancellationToken> {

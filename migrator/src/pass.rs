@@ -20,6 +20,7 @@ use crate::copy::Ends;
 use crate::policy::Pass;
 use crate::state::{Checkpoint, State, Unflushed, boot_id};
 
+pub(crate) use deletes::admit;
 pub use report::Report;
 
 /// What the guards allow.

@@ -470,15 +470,37 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// What may be deleted.
+    fn limits(&self) -> Limits {
+        Limits {
+            delete_foreign: self.options.delete_extraneous,
+            max_delete: self.options.max_delete,
+        }
+    }
+
+    /// Whether the final pass may delete what `report` found on the target alone, as far as it
+    /// is known before: a refusal must not come when everybody waits.
+    ///
+    /// # Errors
+    /// [`Kind::Refused`].
+    pub(crate) fn admit_deletes(&self, report: &Report) -> Result<()> {
+        let Some(state) = self.state.as_ref().filter(|_| report.failed == 0) else {
+            return Ok(());
+        };
+        let checkpoint = state.checkpoint(&self.run_id())?;
+        pass::admit(
+            report.extraneous,
+            checkpoint.target_was_empty,
+            self.limits(),
+        )
+    }
+
     /// One pass.
     pub(crate) async fn pass(&self, pass: Pass) -> Result<Report> {
         self.equal.set(None);
         let run_id = worker::checkpoint_id(&self.run_id(), self.options.shard);
         let mut recorder = self.recorder(pass, &run_id)?;
-        let limits = Limits {
-            delete_foreign: self.options.delete_extraneous,
-            max_delete: self.options.max_delete,
-        };
+        let limits = self.limits();
         let report = Box::pin(pass::run(
             &self.ends,
             pass,

@@ -29,8 +29,8 @@ pub use extras::{
     ServiceMonitorSpec, SiteSpec,
 };
 pub use migration::{
-    CutoverPolicy, MigrationMode, MigrationSource, MigrationSpec, Prefer, RollbackSpec, Verify,
-    WorkloadKind, WorkloadReference,
+    CutoverPolicy, MigrationBucket, MigrationMode, MigrationSource, MigrationSpec, Prefer,
+    RollbackSpec, Verify, WorkloadKind, WorkloadReference,
 };
 pub use placement::PlacementSpec;
 pub use pod::{PodSpec, ResourcesSpec, SecurityProfile, SecuritySpec, ServiceSpec};

@@ -263,6 +263,7 @@ pub fn of_edges(previous: &FilestoreStatus, next: &FilestoreStatus) -> Vec<Notic
                 | reason::PRECOPYING
                 | reason::AWAITING_APPROVAL
                 | reason::CUTTING_OVER
+                | reason::DEADLINE_PASSED
                 | reason::ROLLING_BACK
                 | reason::ROLLED_BACK => Some(false),
                 reason::CUTOVER_FAILED => Some(true),

@@ -30,6 +30,7 @@ pub use job::{
 };
 pub use labels::{COMPONENT_LABEL, GATEWAY, NAME_LABEL, labels, selector};
 pub use migrate::MIGRATE_CONTAINER;
+pub(crate) use migrate::chosen_buckets;
 pub use pod::pod_template;
 pub use prepare::LAYOUT_CONTAINER;
 pub use service::service;

@@ -15,6 +15,7 @@ use crate::quantity;
 use crate::render;
 use crate::takeover::{Stage, stage};
 use crate::validate::{InCluster, ValidatedFilestore};
+pub(crate) use migrated::cure;
 pub use problem::Problem;
 
 /// A condition without its time.

@@ -11,6 +11,8 @@ pub struct Summary {
     pub text: String,
     /// There was no legacy store.
     pub nothing_to_migrate: bool,
+    /// `--deadline` was over; a rerun goes on.
+    pub out_of_time: bool,
     /// What the marker says was carried.
     pub carried: Option<Counts>,
     /// State and run of the marker.
@@ -86,6 +88,7 @@ fn told(file: File) -> Summary {
     };
     Summary {
         text: last_line(&text),
+        out_of_time: file.ending.as_deref() == Some("deadline"),
         nothing_to_migrate: file.ending.as_deref() == Some("nothingToMigrate"),
         carried,
         marker,
@@ -126,6 +129,8 @@ mod tests {
             read(failed).text,
             "some objects failed; first: get b/k: damaged"
         );
+        let late = r#"{"exit":4,"meaning":"time is up","ending":"deadline","error":"the deadline of 5 s is over"}"#;
+        assert!(read(late).out_of_time);
         let refused = r#"{"exit":5,"meaning":"a guard refused","error":"no format.json"}"#;
         assert_eq!(read(refused).text, "no format.json");
     }

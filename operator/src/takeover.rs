@@ -33,6 +33,7 @@ pub use workload::{Mark, RECORD_ANNOTATION, Record, WRITERS_ANNOTATION, Workload
 
 use crate::api::{MigrationStatus, PlanStatus, SourceStatus};
 use crate::observed::Observed;
+use crate::render;
 use crate::status::Problem;
 use crate::validate::{InCluster, ValidatedFilestore};
 
@@ -120,22 +121,30 @@ pub fn dressed(
 
 /// What the cut-over would do, by the last round of copying and the gate.
 pub fn plan_of(
+    filestore: &ValidatedFilestore,
     cluster: &InCluster,
     source: &SourceStatus,
     copied: Option<&JobView>,
     way_back: bool,
 ) -> PlanStatus {
+    let buckets = filestore.migration.as_ref().map(render::chosen_buckets);
+    let buckets = buckets.unwrap_or_default();
     let left_behind = copied
         .map(|job| job.summary.left_behind.clone())
         .unwrap_or_default();
     // Kinds of things that stay behind, not how many: clients go on writing while a person reads.
-    let text = json!([
-        cluster.run,
-        source.workload.name,
-        source.claim.name,
-        left_behind,
-        way_back
-    ]);
+    let mut text = vec![
+        json!(cluster.run),
+        json!(source.workload.name),
+        json!(source.claim.name),
+        json!(left_behind),
+        json!(way_back),
+    ];
+    if !buckets.is_empty() {
+        // Which buckets get lost to clients is a decision.
+        text.push(json!(buckets));
+    }
+    let text = serde_json::Value::from(text);
     let digest = Sha256::digest(text.to_string().as_bytes());
     PlanStatus {
         hash: hex::encode(digest.get(..8).unwrap_or_default()),

@@ -24,6 +24,22 @@
     - --parallel
     - {{ . | toString | quote }}
     {{- end }}
+    {{- range .Values.migration.buckets }}
+    - --bucket
+    - {{ list .name (eq .name (.target | default .name) | ternary "" .target) | compact | join "=" | quote }}
+    {{- end }}
+    {{- with .Values.migration.bandwidth }}
+    - --bandwidth
+    - {{ . | quote }}
+    {{- end }}
+    {{- with .Values.migration.deadline }}
+    - --deadline
+    - {{ . | quote }}
+    {{- end }}
+    {{- with .Values.migration.maxDelete | toString }}
+    - --max-delete
+    - {{ . | quote }}
+    {{- end }}
   env:
     {{- include "filestore.owner" . | nindent 4 }}
     - {name: FILESTORE_ADMIN_ADDR, value: "0.0.0.0:9090"}

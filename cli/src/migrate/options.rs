@@ -172,6 +172,9 @@ mod tests {
         for (text, bytes) in [
             ("10MiB", Some(10 << 20)),
             ("10MiB/s", Some(10 << 20)),
+            // As in Kubernetes.
+            ("10Mi", Some(10 << 20)),
+            ("20G", Some(20_000_000_000)),
             ("500k", Some(500_000)),
             ("1.5 GB", Some(1_500_000_000)),
             ("4096", Some(4096)),

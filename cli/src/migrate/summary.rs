@@ -53,6 +53,8 @@ pub(super) struct End<'a> {
     pub(super) began: SystemTime,
     pub(super) exit: ExitCode,
     pub(super) error: Option<String>,
+    /// `--deadline` broke it off.
+    pub(super) out_of_time: bool,
     pub(super) outcome: Option<&'a Outcome>,
     pub(super) seen: &'a Snapshot,
 }
@@ -82,7 +84,7 @@ fn whole(end: &End<'_>, examples: usize, characters: usize) -> Value {
         "command": end.command,
         "exit": end.exit.code(),
         "meaning": end.exit.meaning(),
-        "ending": end.outcome.map(|outcome| ending(outcome.ending)),
+        "ending": ended(end),
         "error": end.error.as_deref().map(cut),
         "startedAt": progress::time(end.began),
         "endedAt": progress::time(SystemTime::now()),
@@ -179,6 +181,11 @@ fn stage(marker: &Marker, cut: &dyn Fn(&str) -> String) -> Value {
     })
 }
 
+fn ended(end: &End<'_>) -> Option<&'static str> {
+    let outcome = end.outcome.map(|outcome| ending(outcome.ending));
+    outcome.or_else(|| end.out_of_time.then_some("deadline"))
+}
+
 fn ending(ending: Ending) -> &'static str {
     match ending {
         Ending::NothingToMigrate => "nothingToMigrate",
@@ -243,6 +250,7 @@ mod tests {
             began: SystemTime::now() - Duration::from_secs(5),
             exit: ExitCode::Failures,
             error: Some(key.clone()),
+            out_of_time: false,
             outcome: None,
             seen: &seen,
         });
@@ -269,9 +277,11 @@ mod tests {
             began: SystemTime::now(),
             exit: ExitCode::Failures,
             error: None,
+            out_of_time: true,
             outcome: None,
             seen: &seen,
         });
+        assert_eq!(summary["ending"], "deadline");
         assert_eq!(summary["failures"], json!(["put b/k: no"]));
         assert!(seen.elapsed <= before.elapsed() + seen.elapsed);
     }

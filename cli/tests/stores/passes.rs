@@ -257,7 +257,9 @@ fn what_went_from_the_source_is_deleted_by_the_final_pass_alone() {
         assert!(copied.out.contains(key), "{}", copied.out);
         assert!(compared.out.contains(key), "{}", compared.out);
     }
-    migration.run("final", &["--max-delete", "2"]).ends_with(5);
+    let refused = migration.run("final", &["--max-delete", "2"]).ends_with(5);
+    let told = "3 objects would go, more than --max-delete 2 allows; find out who deleted them";
+    assert!(refused.err.contains(told), "{}", refused.err);
     assert_eq!(held(&migration).len(), 10);
 
     let last = migration.run("final", &[]).ends_with(0);

@@ -13,6 +13,31 @@ fn refuse(message: String) -> Error {
     Error::new(Kind::Refused, "delete", "extraneous objects", message)
 }
 
+/// The guards that know how many objects would go.
+///
+/// # Errors
+/// [`Kind::Refused`].
+pub(crate) fn admit(count: u64, target_was_empty: bool, limits: Limits) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    if !target_was_empty && !limits.delete_foreign {
+        return Err(refuse(format!(
+            "{count} objects are not on the source, and the target held objects before this \
+             migration; allow it with --delete-extraneous"
+        )));
+    }
+    match limits.max_delete {
+        Some(most) if count > most => {
+            let problem = format!("{count} objects would go, more than --max-delete {most} allows");
+            Err(refuse(problem).with_cure(
+                "find out who deleted them on the source; to delete them here as well, allow as many",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Walk<'_> {
     /// Deletes what only the target has; each object is confirmed by the source once more.
     pub(super) async fn deletes(&mut self, limits: Limits) -> Result<()> {
@@ -30,17 +55,7 @@ impl Walk<'_> {
             self.report.extraneous += count;
             return Ok(());
         }
-        if !self.recorder.checkpoint.target_was_empty && !limits.delete_foreign {
-            return Err(refuse(format!(
-                "{count} objects are not on the source, and the target held objects before this \
-                 migration; allow it with --delete-extraneous"
-            )));
-        }
-        if limits.max_delete.is_some_and(|most| count > most) {
-            return Err(refuse(format!(
-                "{count} objects would go, more than --max-delete allows"
-            )));
-        }
+        admit(count, self.recorder.checkpoint.target_was_empty, limits)?;
         let mut first = true;
         for object in self.spool.read()? {
             let object = object?;

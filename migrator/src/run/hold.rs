@@ -38,7 +38,8 @@ pub(super) fn check(file: &Path) -> Result<()> {
 /// Brings the target up to date without deleting, then waits until `file` holds `go`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a file that cannot be read, [`Kind::Interrupted`], those of a pass.
+/// [`Kind::Usage`] for a file that cannot be read, [`Kind::Interrupted`], [`Kind::Refused`] where a
+/// guard of deletions would stop the final pass, those of a pass.
 pub(super) async fn hold(session: &mut Session<'_>, file: &Path) -> Result<Hold> {
     let progress = session.ends.progress.clone();
     phase(&*progress, Phase::Copy, None, None);
@@ -62,6 +63,7 @@ pub(super) async fn hold(session: &mut Session<'_>, file: &Path) -> Result<Hold>
             undecided: None,
         })));
     }
+    session.admit_deletes(&report)?;
     wait(session, file).await?;
     Ok(Hold::Go(Box::new(report)))
 }
@@ -87,6 +89,8 @@ pub(super) async fn wait(session: &mut Session<'_>, file: &Path) -> Result<()> {
     }
     phase(&*progress, Phase::Final, None, None);
     progress.event(&Event::Note("go: the final pass begins"));
+    // It spared a store that served; now everybody waits for us.
+    session.ends.bandwidth = None;
     // Much may have happened meanwhile.
     session.look_again().await
 }

@@ -25,6 +25,10 @@ use super::CredentialsSpec;
         "!has(self.rollback) || !has(self.id) || self.rollback.requestID == self.id"
     )
     .message("rollback.requestID must be the id of the migration that is to be undone"),
+    validation = Rule::new(
+        "!has(self.buckets) || self.buckets.all(one, self.buckets.exists_one(other, (has(other.target) ? other.target : other.name) == (has(one.target) ? one.target : one.name)))"
+    )
+    .message("two buckets of migration.buckets would get one name"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MigrationSpec {
@@ -43,6 +47,13 @@ pub struct MigrationSpec {
     /// The legacy store; only ever read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<MigrationSource>,
+    /// Buckets to take over. Default: all. The others stay on the legacy store alone.
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<MigrationBucket>,
     /// How closely both sides are compared before cut-over. Default `listing`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
@@ -50,6 +61,26 @@ pub struct MigrationSpec {
     #[schemars(range(min = 1, max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u16>,
+    /// Bytes of objects to read from the legacy store in a second, at most, for example `20Mi`.
+    /// From the stop of a legacy store in the cluster on there is no limit: clients wait. Default:
+    /// none.
+    #[schemars(length(max = 16), regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|k|M|G)?$"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<String>,
+    /// How long a round of copying (or, from `endpoint` and `existingClaim`, a start of the
+    /// take-over) may last, for example `6h` or `1h30m`; the next one goes on where it was. Does
+    /// not bound the cut-over. Default: no limit.
+    #[schemars(
+        length(min = 2, max = 24),
+        regex(pattern = r"^([1-9][0-9]*h)?([1-9][0-9]*m)?([1-9][0-9]*s)?$")
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    /// How many objects, copied before and deleted on the legacy store since, the take-over may
+    /// delete here at most. More stop it, before the legacy store is stopped. Default: no limit.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_delete: Option<u32>,
     /// Whether the cut-over waits for `approve`. Default `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cutover: Option<CutoverPolicy>,
@@ -60,6 +91,25 @@ pub struct MigrationSpec {
     /// Asks for the way back to the legacy store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<RollbackSpec>,
+}
+
+/// A bucket to take over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MigrationBucket {
+    /// Its name on the legacy store.
+    #[schemars(
+        length(min = 3, max = 63),
+        regex(pattern = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    )]
+    pub name: String,
+    /// Its name here. Default: the same.
+    #[schemars(
+        length(min = 3, max = 63),
+        regex(pattern = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 /// How the legacy store is read. Default `auto`: as `source` says, and without `source` whatever

@@ -3,6 +3,8 @@
 //! A Job is made once and its template never changes. It runs one pod and is not tried again by
 //! itself: the operator paces, and reads why the last one failed.
 
+mod args;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
@@ -14,6 +16,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::ObjectMeta;
 
+use super::ADMIN_PORT;
 use super::container::{
     DATA_VOLUME, SOURCE_VOLUME, container, env, key_env, secret_env, source_mount,
 };
@@ -22,7 +25,6 @@ use super::migrate::{MIGRATE_CONTAINER, TERMINATION_LOG};
 use super::minio;
 use super::pod::{claim_volume, security_context};
 use super::prepare::layout;
-use super::{ADMIN_PORT, DATA_PATH, SOURCE_PATH};
 use crate::api::Prefer;
 use crate::takeover::{JobKind, Legacy};
 use crate::validate::{KeyPair, ValidatedFilestore};
@@ -215,7 +217,7 @@ fn worker(filestore: &ValidatedFilestore, request: &JobRequest<'_>) -> Container
     let mut worker = Container {
         env: Some(variables),
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
-        ..container(filestore, MIGRATE_CONTAINER, args(filestore, request))
+        ..container(filestore, MIGRATE_CONTAINER, args::args(filestore, request))
     };
     if request.kind == JobKind::Final {
         let mounts = worker.volume_mounts.get_or_insert_default();
@@ -240,57 +242,6 @@ fn worker(filestore: &ValidatedFilestore, request: &JobRequest<'_>) -> Container
         });
     }
     worker
-}
-
-fn args(filestore: &ValidatedFilestore, request: &JobRequest<'_>) -> Vec<String> {
-    let local = minio::endpoint();
-    let volume = format!("volume:{DATA_PATH}");
-    let drive = match request.legacy.source.path.as_str() {
-        "" => format!("minio-drive:{SOURCE_PATH}"),
-        path => format!("minio-drive:{SOURCE_PATH}/{path}"),
-    };
-    let (command, from, to) = match request.kind {
-        JobKind::Copy => ("copy", request.legacy.endpoint.as_str(), volume.as_str()),
-        // Reads the empty store that was just started, and writes nothing.
-        JobKind::Gate => ("plan", local.as_str(), volume.as_str()),
-        JobKind::Final => ("final", drive.as_str(), volume.as_str()),
-        JobKind::Back | JobKind::Abandon => ("roll-back", volume.as_str(), local.as_str()),
-    };
-    let mut args: Vec<String> = ["migrate", command, "--from", from]
-        .map(str::to_owned)
-        .into();
-    if request.kind != JobKind::Abandon {
-        args.extend(["--to".to_owned(), to.to_owned()]);
-    }
-    let mut flag = |name: &str, value: &str| args.extend([name.to_owned(), value.to_owned()]);
-    if request.kind != JobKind::Gate {
-        flag("--id", request.run);
-    }
-    let migration = filestore.migration.as_ref();
-    if request.kind == JobKind::Final {
-        if let Some(migration) = migration {
-            flag("--verify", migration.verify.as_str());
-        }
-        flag("--hold-file", &format!("{HOLD_PATH}/{HOLD_FILE}"));
-    }
-    if let Some(count) = migration.and_then(|migration| migration.parallelism)
-        && request.kind != JobKind::Abandon
-    {
-        flag("--parallel", &count.to_string());
-    }
-    match request.prefer {
-        Some(Prefer::Newest) => flag("--prefer", "newest"),
-        Some(Prefer::Filestore) => flag("--prefer", "source"),
-        Some(Prefer::Legacy) => flag("--prefer", "target"),
-        None => {}
-    }
-    match request.kind {
-        // We saw the pods of the legacy store go.
-        JobKind::Final => args.push("--source-is-stopped".to_owned()),
-        JobKind::Abandon => args.push("--abandon".to_owned()),
-        _ => {}
-    }
-    args
 }
 
 fn volumes(filestore: &ValidatedFilestore, request: &JobRequest<'_>) -> Vec<Volume> {

@@ -74,5 +74,38 @@ fn args(migration: &Migration, source: &Source) -> Vec<String> {
     if let Some(count) = migration.parallelism {
         flag("--parallel", count.to_string());
     }
+    args.extend(bucket_args(migration));
+    args.extend(limit(BANDWIDTH, migration.bandwidth.as_ref()));
+    args.extend(limit(DEADLINE, migration.deadline.as_ref()));
+    args.extend(limit(MAX_DELETE, migration.max_delete.as_ref()));
     args
+}
+
+/// The flags of the limits of a migration.
+pub(super) const BANDWIDTH: &str = "--bandwidth";
+pub(super) const DEADLINE: &str = "--deadline";
+pub(super) const MAX_DELETE: &str = "--max-delete";
+
+/// A flag, where its value is given.
+pub(super) fn limit(flag: &str, value: Option<&impl ToString>) -> Vec<String> {
+    value.map_or_else(Vec::new, |value| vec![flag.to_owned(), value.to_string()])
+}
+
+/// The buckets that are chosen, `NAME` or `NAME=NEW`; empty = all.
+pub(crate) fn chosen_buckets(migration: &Migration) -> Vec<String> {
+    let chosen = migration.buckets.iter();
+    chosen
+        .map(|(name, target)| match target {
+            Some(target) => format!("{name}={target}"),
+            None => name.to_string(),
+        })
+        .collect()
+}
+
+/// `--bucket` for each bucket that is chosen.
+pub(super) fn bucket_args(migration: &Migration) -> Vec<String> {
+    let chosen = chosen_buckets(migration).into_iter();
+    chosen
+        .flat_map(|bucket| ["--bucket".to_owned(), bucket])
+        .collect()
 }

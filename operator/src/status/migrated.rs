@@ -5,7 +5,7 @@ use filestore_common::marker::Counts;
 use super::{Verdict, reason};
 use crate::api::{FilestoreStatus, MigrationStatus};
 use crate::observed::{ContainerView, Observed};
-use crate::summary;
+use crate::summary::{self, Summary};
 use crate::validate::{Source, ValidatedFilestore};
 
 /// Exit codes of `filestore migrate` (docs/reference/exit-codes.md) and their reasons.
@@ -20,8 +20,12 @@ const CODES: [(i32, &str); 8] = [
     (130, reason::INTERRUPTED),
 ];
 
+/// Exit code of a guard that refused.
+const REFUSED: i32 = 5;
+
 /// Reasons that go away by trying again, which the kubelet does.
-const PASSING: [&str; 12] = [
+const PASSING: [&str; 13] = [
+    reason::DEADLINE_PASSED,
     reason::PRECOPYING,
     reason::AWAITING_APPROVAL,
     reason::PREPARING,
@@ -40,6 +44,26 @@ const PASSING: [&str; 12] = [
 pub(super) fn reason_of(code: i32) -> &'static str {
     let known = CODES.iter().find(|(known, _)| *known == code);
     known.map_or(reason::OBJECTS_FAILED, |(_, reason)| reason)
+}
+
+/// The reason for an end other than a good one.
+pub(super) fn reason_of_end(code: i32, summary: &Summary) -> &'static str {
+    if summary.out_of_time {
+        reason::DEADLINE_PASSED
+    } else {
+        reason_of(code)
+    }
+}
+
+/// What a person may do about an end, in the words of the spec; empty where the migrator's say it.
+pub(crate) fn cure(code: i32, summary: &Summary) -> &'static str {
+    if summary.out_of_time {
+        "; it goes on where it was, with more time at once by a larger migration.deadline"
+    } else if code == REFUSED && summary.text.contains("--max-delete") {
+        "; that is migration.maxDelete"
+    } else {
+        ""
+    }
 }
 
 /// Whether a person is needed.
@@ -71,11 +95,13 @@ pub(super) fn condition(
             }
         }
         Some((ContainerView::Ended { code, message }, _)) => {
-            let reason = reason_of(code);
-            let text = or(summary::read(&message).text, || {
+            let told = summary::read(&message);
+            let reason = reason_of_end(code, &told);
+            let cure = cure(code, &told);
+            let text = or(told.text, || {
                 format!("the take-over ended with exit code {code}")
             });
-            Verdict::new(false, reason, text)
+            Verdict::new(false, reason, text + cure)
         }
         // The truth is on the volume. That the hand-over was seen once is good enough for a pod that
         // is stopped or starts again: all it does then is to look for news on the source.

@@ -93,6 +93,7 @@ reasons! {
     REFUSED = "Refused";
     OBJECTS_FAILED = "ObjectsFailed";
     INTERRUPTED = "Interrupted";
+    DEADLINE_PASSED = "DeadlinePassed";
     NAMES_LEAD_HERE = "NamesLeadHere";
     COMPAT_SERVICE_CONFLICT = "CompatServiceConflict";
     APPLIED = "Applied";

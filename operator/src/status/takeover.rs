@@ -3,7 +3,7 @@
 use filestore_common::marker::Counts;
 use jiff::Timestamp;
 
-use super::migrated::reason_of;
+use super::migrated::{cure, reason_of_end};
 use super::{Verdict, reason};
 use crate::api::{FilestoreStatus, FreezeStatus, MigrationStatus, PlanStatus};
 use crate::observed::Observed;
@@ -115,7 +115,7 @@ fn way_back(back: &Back) -> Verdict {
         Back::Waits(job, until) => Verdict::new(
             false,
             match job.state {
-                JobState::Ended { code } => match reason_of(code) {
+                JobState::Ended { code } => match reason_of_end(code, &job.summary) {
                     passing @ (reason::DIVERGED | reason::REFUSED) => passing,
                     _ => reason::ROLLING_BACK,
                 },
@@ -177,7 +177,7 @@ fn failed(job: &JobView) -> &'static str {
         return reason::CUTOVER_FAILED;
     }
     match job.state {
-        JobState::Ended { code } => reason_of(code),
+        JobState::Ended { code } => reason_of_end(code, &job.summary),
         _ => reason::INTERRUPTED,
     }
 }
@@ -190,7 +190,7 @@ fn told(job: &JobView) -> String {
         JobState::Ended { code } if job.summary.text.is_empty() => {
             format!("Job {} ended with exit code {code}", job.name)
         }
-        JobState::Ended { .. } => job.summary.text.clone(),
+        JobState::Ended { code } => format!("{}{}", job.summary.text, cure(*code, &job.summary)),
         JobState::Lost(why) => format!("Job {}: {why}", job.name),
         _ => format!("Job {}", job.name),
     }
@@ -275,7 +275,7 @@ pub(super) fn numbers(
         job: latest.map(|job| job.name.clone()).or(before.job),
         plan: gate
             .zip(source.as_ref())
-            .map(|(gate, source)| plan_of(cluster, source, copied, gate.is_done()))
+            .map(|(gate, source)| plan_of(filestore, cluster, source, copied, gate.is_done()))
             .or(before.plan),
         source,
         freeze: freeze(

@@ -90,6 +90,44 @@ fn ended(code: i32) -> Value {
 }
 
 #[test]
+fn a_limit_that_was_reached_is_told_with_its_field() {
+    let filestore = filestore(TAKE_OVER);
+    let summary = |code: i32, more: Value| {
+        let mut told = json!({"exit": code, "meaning": "as it says"});
+        told.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let ended = json!({"exitCode": code, "reason": "Error", "message": told.to_string()});
+        let observed = cluster(&migrate(&json!({"terminated": ended})));
+        let status = judge(&filestore, &observed, &FilestoreStatus::default());
+        let message = find(&status, reason::MIGRATED).unwrap().message.clone();
+        (words(&status), message)
+    };
+    let (told, message) = summary(
+        4,
+        json!({"ending": "deadline", "error": "the deadline of 5 s is over"}),
+    );
+    // The kubelet starts it again: no person is needed.
+    assert_eq!(
+        told,
+        "Migrating False/DeadlinePassed False/NoProblem False/DeadlinePassed"
+    );
+    assert!(
+        message.starts_with("the deadline of 5 s is over; it goes on where it was"),
+        "{message}"
+    );
+    let (told, message) = summary(
+        5,
+        json!({"error": "3 objects would go, more than --max-delete 2 allows"}),
+    );
+    assert_eq!(told, "Failed False/Refused True/Refused False/Refused");
+    assert!(
+        message.ends_with("allows; that is migration.maxDelete"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_take_over_is_told_from_its_container() {
     let filestore = filestore(TAKE_OVER);
     for (pod, expected) in [

@@ -125,7 +125,16 @@ impl JobView {
 
     /// Failed ones in a row, itself among them.
     pub fn failed_in_a_row(&self) -> u32 {
-        if self.is_done() { 0 } else { self.failures + 1 }
+        if self.is_done() || self.is_out_of_time() {
+            0
+        } else {
+            self.failures + 1
+        }
+    }
+
+    /// Whether its time was over: no failure, the next one goes on where it was.
+    pub fn is_out_of_time(&self) -> bool {
+        self.summary.out_of_time && self.aborted.is_none()
     }
 }
 

@@ -85,6 +85,42 @@ pub(super) fn quantity(field: &str, text: &str) -> Result<()> {
     )
 }
 
+/// Bytes a second such as `20Mi`: a whole number and a unit that Kubernetes and the migrator know.
+pub(super) fn bandwidth(field: &str, text: &str) -> Result<()> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.strip_prefix(digits).unwrap_or_default();
+    let number = digits.parse::<u64>().unwrap_or_default();
+    if number > 0 && ["", "k", "M", "G", "Ki", "Mi", "Gi"].contains(&unit) {
+        return Ok(());
+    }
+    refuse(
+        field,
+        format!("{text:?} is no number of bytes a second; write for example 20Mi or 500k"),
+    )
+}
+
+/// A time such as `1h30m`, units in this order.
+pub(super) fn duration(field: &str, text: &str) -> Result<()> {
+    let mut rest = text;
+    for unit in ['h', 'm', 's'] {
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (number, more) = rest.split_at(end);
+        let positive = number.parse::<u32>().is_ok_and(|number| number > 0);
+        if let Some(more) = more.strip_prefix(unit).filter(|_| positive) {
+            rest = more;
+        }
+    }
+    if rest.is_empty() && !text.is_empty() {
+        return Ok(());
+    }
+    refuse(
+        field,
+        format!("{text:?} is no time; write for example 90s, 6h or 1h30m"),
+    )
+}
+
 /// `http(s)://host[:port]` without credentials, path or query; returned without trailing slash.
 pub(super) fn endpoint(field: impl Into<String>, url: &str) -> Result<String> {
     let trimmed = url.trim_end_matches('/');

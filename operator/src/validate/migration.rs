@@ -1,11 +1,13 @@
 //! The legacy store to take over.
 
-use super::check::{dns_label, dns_subdomain, endpoint};
+use filestore_common::BucketName;
+
+use super::check::{bandwidth, bucket_name, dns_label, dns_subdomain, duration, endpoint};
 use super::{
     InCluster, KeyPair, MAX_NAME, Migration, Result, Source, Storage, ValidationError, Wanted,
     key_pair,
 };
-use crate::api::{MigrationMode, MigrationSource, MigrationSpec};
+use crate::api::{MigrationBucket, MigrationMode, MigrationSource, MigrationSpec};
 use crate::secret::Secrets;
 
 pub(super) fn migration(
@@ -62,6 +64,12 @@ pub(super) fn migration(
             "must be from 1 to 64",
         ));
     }
+    if let Some(text) = &spec.bandwidth {
+        bandwidth("spec.migration.bandwidth", text)?;
+    }
+    if let Some(text) = &spec.deadline {
+        duration("spec.migration.deadline", text)?;
+    }
     Ok(Migration {
         id: match &cluster {
             Some(cluster) => Some(cluster.run.clone()),
@@ -71,7 +79,42 @@ pub(super) fn migration(
         cluster,
         verify: spec.verify.unwrap_or_default(),
         parallelism: spec.parallelism,
+        buckets: buckets(&spec.buckets)?,
+        bandwidth: spec.bandwidth.clone(),
+        deadline: spec.deadline.clone(),
+        max_delete: spec.max_delete,
     })
+}
+
+fn buckets(spec: &[MigrationBucket]) -> Result<Vec<(BucketName, Option<BucketName>)>> {
+    let mut chosen: Vec<(BucketName, Option<BucketName>)> = Vec::new();
+    for (index, bucket) in spec.iter().enumerate() {
+        let field = format!("spec.migration.buckets[{index}]");
+        let name = bucket_name(format!("{field}.name"), &bucket.name)?;
+        let target = bucket
+            .target
+            .as_ref()
+            .map(|target| bucket_name(format!("{field}.target"), target))
+            .transpose()?
+            .filter(|target| *target != name);
+        let here = target.as_ref().unwrap_or(&name);
+        for (other, renamed) in &chosen {
+            if *other == name {
+                return Err(ValidationError::new(
+                    field,
+                    format!("names {:?} a second time; remove one", bucket.name),
+                ));
+            }
+            if renamed.as_ref().unwrap_or(other) == here {
+                return Err(ValidationError::new(
+                    field,
+                    format!("{other} would be called {here} as well; give one another target"),
+                ));
+            }
+        }
+        chosen.push((name, target));
+    }
+    Ok(chosen)
 }
 
 fn source(

@@ -145,6 +145,38 @@ const REFUSED: &[(&str, &str)] = &[
         "spec.migration.source: set at most one of endpoint, existingClaim, service and workload",
     ),
     (
+        "MINIMALmigration: {bandwidth: 0Mi}",
+        "spec.migration.bandwidth: \"0Mi\" is no number of bytes a second; write",
+    ),
+    (
+        "MINIMALmigration: {bandwidth: 20MiB/s}",
+        "spec.migration.bandwidth: \"20MiB/s\" is no number of bytes a second",
+    ),
+    (
+        "MINIMALmigration: {deadline: 2d}",
+        "spec.migration.deadline: \"2d\" is no time; write for example",
+    ),
+    (
+        "MINIMALmigration: {deadline: 30m1h}",
+        "spec.migration.deadline: \"30m1h\" is no time",
+    ),
+    (
+        "MINIMALmigration: {deadline: 0s}",
+        "spec.migration.deadline: \"0s\" is no time",
+    ),
+    (
+        "MINIMALmigration: {buckets: [{name: one}, {name: one, target: two}]}",
+        "spec.migration.buckets[1]: names \"one\" a second time",
+    ),
+    (
+        "MINIMALmigration: {buckets: [{name: one}, {name: two, target: one}]}",
+        "spec.migration.buckets[1]: one would be called one as well",
+    ),
+    (
+        "MINIMALmigration: {buckets: [{name: one, target: Two}]}",
+        "spec.migration.buckets[0].target: bucket name \"Two\" is not valid",
+    ),
+    (
         "MINIMALmigration: {source: {path: a}}",
         "spec.migration.source.path: belongs to existingClaim",
     ),

@@ -172,6 +172,14 @@ pub struct Migration {
     pub verify: Verify,
     /// Objects copied at the same time; `None` = as the migrator does by itself.
     pub parallelism: Option<u16>,
+    /// Buckets to take over, with their names here where these differ; empty = all.
+    pub buckets: Vec<(BucketName, Option<BucketName>)>,
+    /// Bytes a second to read from the legacy store, as written; `None` = no limit.
+    pub bandwidth: Option<String>,
+    /// How long a round of copying may last, as written; `None` = no limit.
+    pub deadline: Option<String>,
+    /// How many objects may be deleted; `None` = no limit.
+    pub max_delete: Option<u32>,
 }
 
 /// A take-over of a legacy store in the namespace.

@@ -2,6 +2,7 @@
 
 mod aborted;
 mod killed;
+mod limits;
 mod refused;
 
 use filestore_common::marker::MarkerState;

@@ -28,6 +28,10 @@ pub(super) struct Script {
     pub(super) marker: Option<MarkerState>,
     /// Exit codes of Jobs to come, by kind; 0 when there is none.
     pub(super) exits: Vec<(&'static str, i32)>,
+    /// Rounds of copying to come that run out of time.
+    pub(super) late: u32,
+    /// What Jobs that fail say.
+    pub(super) error: Option<&'static str>,
     /// Objects that the copy rounds to come find changed; few when there is none.
     pub(super) changed: Vec<u64>,
     /// The new store answers nothing.
@@ -321,6 +325,9 @@ impl Cluster {
     /// Exit code, and what becomes of the marker.
     fn ends(&self, kind: &str) -> i32 {
         let mut script = self.volume.script();
+        if kind == "copy" && script.late > 0 {
+            return 4;
+        }
         let at = script.exits.iter().position(|(found, _)| *found == kind);
         let code = at.map_or(0, |at| script.exits.remove(at).1);
         if code != 0 {
@@ -348,6 +355,11 @@ impl Cluster {
 
     fn summary(&self, kind: &str, code: i32) -> String {
         let mut script = self.volume.script();
+        let late = kind == "copy" && script.late > 0;
+        if late {
+            script.late -= 1;
+        }
+        let error = script.error.filter(|_| code != 0 && !late);
         let changed = if kind == "copy" && !script.changed.is_empty() {
             script.changed.remove(0)
         } else {
@@ -355,6 +367,7 @@ impl Cluster {
         };
         let mut summary = json!({
             "version": 1, "command": kind, "exit": code, "meaning": "as the exit code says",
+            "ending": if late { "deadline" } else { "incomplete" }, "error": error,
             "outcomes": {"copied": changed, "skipped": 0, "deleted": 0, "failed": 0},
             "notCarried": {"noncurrentVersions": {"count": 2, "bytes": 9, "examples": []}},
         });

@@ -294,6 +294,12 @@ pub const ALL: &[Reason] = &[
     ),
     reason(
         MIGRATED,
+        DEADLINE_PASSED,
+        "A round of copying, or a start of the take-over, was stopped by `migration.deadline`. It goes on by itself where it was; a legacy store in the cluster serves meanwhile.",
+        "Nothing; where it comes again and again without progress, raise `migration.deadline` or `migration.bandwidth`.",
+    ),
+    reason(
+        MIGRATED,
         CREDENTIALS_REFUSED,
         "The legacy store refuses the keys.",
         "Correct the Secret, or name the right keys under `source.credentials`.",

@@ -79,7 +79,7 @@ impl Facts<'_> {
             Some(gate) => gate.is_done(),
         };
         let copied = self.last(JobKind::Copy);
-        let plan = plan_of(self.cluster, &legacy.source, copied, gate);
+        let plan = plan_of(self.filestore, self.cluster, &legacy.source, copied, gate);
         let approved = self.cluster.approve.as_ref() == Some(&plan.hash);
         if !approved && (self.cluster.cutover == CutoverPolicy::Manual || !gate) {
             return Stage::Approval(plan);
@@ -117,6 +117,10 @@ impl Facts<'_> {
         };
         if !last.is_over() {
             return Some(Stage::Runs(Box::new(last.clone())));
+        }
+        if last.is_out_of_time() {
+            // Not a whole round: the same one goes on.
+            return Some(self.again(last, last.round));
         }
         if !last.is_done() {
             return Some(self.again(last, last.round + 1));

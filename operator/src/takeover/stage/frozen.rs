@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 
 use super::{Facts, Stage};
 use crate::render::required_marker;
+use crate::status::cure;
 use crate::takeover::{JobState, JobView, Record};
 
 /// Longest time for the legacy pods to go.
@@ -47,8 +48,9 @@ impl Facts<'_> {
         match &job.state {
             JobState::Ended { code: 0 } => self.start(job),
             JobState::Ended { code } => up(format!(
-                "the final pass ended with exit code {code}: {}",
-                job.summary.text
+                "the final pass ended with exit code {code}: {}{}",
+                job.summary.text,
+                cure(*code, &job.summary)
             )),
             JobState::Lost(why) => up(format!("the final pass was lost: {why}")),
             JobState::Starting(_) => up("the pod of the final pass is gone".to_owned()),
