@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import subprocess
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
@@ -202,6 +204,34 @@ def dead(namespace) -> list[dict]:
     return made
 
 
+def waiting(namespace, name: str, claim: dict | None = None, volume: dict | None = None) -> list[dict]:
+    """One with another claim, or a volume that is none."""
+    made = json.loads(json.dumps(dead(namespace)).replace('"dead"', f'"{name}"'))
+    if claim:
+        next(one for one in made if one["kind"] == "PersistentVolumeClaim")["spec"] = claim
+    if volume:
+        made[-1]["spec"]["template"]["spec"]["volumes"][-1] = volume
+        made = [one for one in made if one["kind"] != "PersistentVolumeClaim"]
+    return made
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def next_try(namespace, name: str) -> datetime | None:
+    """When a failed attempt is made again without a correction, if that is not soon."""
+    found = re.search(r"tried again at ([-0-9T:]+Z)", condition(namespace, "Migrated", name).get("message", ""))
+    due = found and moment(found[1])
+    return due if due and due > datetime.now(UTC) + timedelta(seconds=15) else None
+
+
+def tells(namespace, name: str, reason: str) -> int:
+    """How often an event was told of a Filestore."""
+    events = [one for one in namespace.items("events.events.k8s.io") if (one["regarding"]["name"], one["reason"]) == (name, reason)]
+    return sum((one.get("series") or {"count": 1})["count"] for one in events)
+
+
 def test_what_is_in_the_way_is_said_and_the_legacy_store_serves(namespace, operator, volumes):
     legacy = Legacy(namespace)
     fill(legacy.client())
@@ -214,9 +244,14 @@ def test_what_is_in_the_way_is_said_and_the_legacy_store_serves(namespace, opera
         broken("no-drive", existingClaim="absent"),
         broken("no-secret", service=NAME, credentials={"secretRef": {"name": "absent"}}),
         broken("down", service="dead"),
+        *waiting(namespace, "once", claim={"accessModes": ["ReadWriteOncePod"], "resources": {"requests": {"storage": "1Gi"}}}),
+        broken("one-pod", service="once"),
+        *waiting(namespace, "scratch", volume={"name": "data", "emptyDir": {}}),
+        broken("no-volume", service="scratch"),
     )
     expected = {"wrong-keys": ("Migrated=False/CredentialsRefused", "access key"), "no-claim": ("StorageReady=False/ClaimMissing", "absent"),
-                "no-drive": ("Migrated=False/SourceMissing", "absent"), "no-secret": ("CredentialsReady=False/SecretMissing", "absent"), "down": ("Migrated=False/SourceUnreachable", "http://dead.|does not answer")}
+                "no-drive": ("Migrated=False/SourceMissing", "absent"), "no-secret": ("CredentialsReady=False/SecretMissing", "absent"), "down": ("Migrated=False/SourceUnreachable", "http://dead.|does not answer"),
+                "one-pod": ("Migrated=False/SourceUnsupported", "ReadWriteOncePod: no pod reads it beside the legacy store; scale it to 0"), "no-volume": ("Migrated=False/SourceUnsupported", "an emptyDir, which goes with the pod")}
     if NODE:
         path = volumes("small", "tmpfs", "size=8m")
         volumes("plain", "ramfs", "mode=777")
@@ -228,8 +263,14 @@ def test_what_is_in_the_way_is_said_and_the_legacy_store_serves(namespace, opera
         assert any(word in told for word in words.split("|")), (name, told)
         assert condition(namespace, "Ready", name)["status"] == "False", name
 
-    # Once it is out of the way, they go on by themselves.
+    # Whoever looks between two attempts sees the reason as well.
+    due = namespace.until("the next attempt is far off", lambda: next_try(namespace, "wrong-keys"), 120)
+    assert tells(namespace, "wrong-keys", "CredentialsRefused") == 1, "it did not change from one attempt to the next"
+    # Once it is out of the way, they go on by themselves; and at once where the operator can see it.
     namespace.apply(secret("wrong", **KEYS))
+    corrected = namespace.until("the next attempt", lambda: next((job for job in namespace.items("jobs", "-l", "filestore.ryax.tech/name=wrong-keys") if "filestore.ryax.tech/after" in job["metadata"]["annotations"]), None), 60)
+    assert moment(corrected["metadata"]["creationTimestamp"]) < due
+    assert corrected["metadata"]["annotations"]["filestore.ryax.tech/failures"] == "0"
     ready = ["wrong-keys"]
     if NODE:
         on_node("mount", "-o", "remount,size=200m", path)

@@ -3,6 +3,7 @@
 use crate::api::{FilestoreStatus, WorkloadKind};
 use crate::drift::Path;
 use crate::plan::{ClaimChange, Drift, JobChange, Kind, Step, WorkloadChange};
+use crate::render::AFTER_ANNOTATION;
 use crate::status::{find, reason};
 
 /// An event to be.
@@ -143,7 +144,12 @@ pub fn of_step(step: &Step) -> Option<Notice> {
         }
         Step::CreateJob(job) => {
             let name = job.metadata.name.as_deref().unwrap_or_default();
-            return Some(Notice::new(false, "JobCreated", format!("Job {name}")));
+            let annotations = job.metadata.annotations.as_ref();
+            let note = match annotations.and_then(|all| all.get(AFTER_ANNOTATION)) {
+                Some(failed) => format!("Job {name}, at once: what Job {failed} used has changed"),
+                None => format!("Job {name}"),
+            };
+            return Some(Notice::new(false, "JobCreated", note));
         }
         Step::PatchJob { name, why, .. } => {
             return match why {

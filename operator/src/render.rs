@@ -25,8 +25,9 @@ pub use claim::claim;
 pub use deployment::{deployment, required_marker};
 pub use extras::{endpoint, extras};
 pub use job::{
-    ABORTED_ANNOTATION, ABORTED_AT_ANNOTATION, FAILURES_ANNOTATION, GO, GO_ANNOTATION, JOB_LABEL,
-    JobRequest, NUMBER_ANNOTATION, ROUND_ANNOTATION, RUN_LABEL, job,
+    ABORTED_ANNOTATION, ABORTED_AT_ANNOTATION, AFTER_ANNOTATION, FAILURES_ANNOTATION, GO,
+    GO_ANNOTATION, JOB_LABEL, JobRequest, NUMBER_ANNOTATION, ROUND_ANNOTATION, RUN_LABEL,
+    USED_ANNOTATION, job,
 };
 pub use labels::{COMPONENT_LABEL, GATEWAY, NAME_LABEL, labels, selector};
 pub use migrate::MIGRATE_CONTAINER;

@@ -145,7 +145,9 @@ fn verdicts(input: &Input<'_>) -> Vec<(&'static str, Verdict)> {
     let migrated = input
         .filestore
         .map(|filestore| match in_cluster(input, filestore) {
-            Some((_, stage)) => takeover::condition(filestore, input.observed, &stage),
+            Some((cluster, stage)) => {
+                takeover::condition(filestore, cluster, input.observed, &stage)
+            }
             None => migrated::condition(filestore, input.observed, input.previous),
         });
     let stalled = stalled(input, storage.as_ref(), migrated.as_ref());

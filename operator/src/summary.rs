@@ -19,6 +19,8 @@ pub struct Summary {
     pub marker: Option<(MarkerState, String)>,
     /// Objects that were copied, and those that were the same.
     pub copied: Option<(u64, u64)>,
+    /// Objects that it was through with, the failed ones among them.
+    pub through: Option<u64>,
     /// Why something stays behind.
     pub left_behind: Vec<String>,
 }
@@ -42,6 +44,8 @@ struct File {
 struct Outcomes {
     copied: u64,
     skipped: u64,
+    #[serde(default)]
+    failed: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,6 +96,10 @@ fn told(file: File) -> Summary {
         nothing_to_migrate: file.ending.as_deref() == Some("nothingToMigrate"),
         carried,
         marker,
+        through: file
+            .outcomes
+            .as_ref()
+            .map(|found| found.copied + found.skipped + found.failed),
         copied: file.outcomes.map(|found| (found.copied, found.skipped)),
         left_behind: file.not_carried.keys().cloned().collect(),
     }

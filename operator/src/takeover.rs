@@ -10,6 +10,7 @@
 //! legacy workload), never on what an earlier round remembered. So an operator that was killed
 //! goes on wherever it was. docs/cutover.md draws it.
 
+mod attempt;
 mod job;
 mod legacy;
 mod stage;
@@ -17,6 +18,7 @@ mod steps;
 mod wear;
 mod workload;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -25,6 +27,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+pub use attempt::source_keys;
 pub use job::{JobKind, JobState, JobView, next_number, views};
 pub use legacy::{Legacy, Namespace, find};
 pub use stage::{Back, Stage, pace, stage};
@@ -53,6 +56,9 @@ pub struct Takeover {
     pub job_pods: Vec<Pod>,
     /// What was known before.
     pub recorded: Option<MigrationStatus>,
+    /// Versions of the Secrets with the keys of the legacy store and of this one, by name; `None` =
+    /// not looked at.
+    pub secrets: Option<BTreeMap<String, Option<String>>>,
     /// Why the new store could not be handed over in this round.
     pub trouble: Option<String>,
 }
@@ -66,6 +72,15 @@ impl Takeover {
     /// What we wrote on its workload.
     pub fn record(&self) -> Option<Record> {
         self.legacy()?.workload.record()
+    }
+
+    /// The run that is under way: what was begun under one id ends under it.
+    pub fn run(&self, filestore: &str, cluster: &InCluster) -> String {
+        let ours = self.record().filter(|record| record.by == filestore);
+        match ours {
+            Some(record) if record.stage != Mark::RolledBack => record.run,
+            _ => cluster.run.clone(),
+        }
     }
 
     /// Whether any pod of the legacy store is left.

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::PartialObjectMeta;
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -118,6 +119,21 @@ impl Requests<'_> {
             + Debug,
     {
         let found = self.api::<K>().get_opt(name).await;
+        found.map_err(Self::wrap::<K>("get", name))
+    }
+
+    /// Its metadata alone; `None` when there is none.
+    pub(super) async fn metadata<K>(
+        &self,
+        name: &str,
+    ) -> Result<Option<PartialObjectMeta<K>>, Error>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + Debug,
+    {
+        let found = self.api::<K>().get_metadata_opt(name).await;
         found.map_err(Self::wrap::<K>("get", name))
     }
 

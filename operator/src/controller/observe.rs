@@ -19,7 +19,7 @@ use crate::api::{Filestore, FilestoreStatus, MigrationStatus};
 use crate::observed::Observed;
 use crate::render;
 use crate::secret::Secrets;
-use crate::takeover::{self, Mark, Namespace, Takeover, Workload};
+use crate::takeover::{self, Legacy, Mark, Namespace, Takeover, Workload};
 use crate::told::Told;
 use crate::validate::{InCluster, Source, ValidatedFilestore};
 
@@ -144,7 +144,7 @@ pub(super) async fn cluster(
             let recorded = status.migration.clone();
             let recorded =
                 recorded.filter(|known| known.id == migration.and_then(|now| now.id.clone()));
-            Some(takeover(requests, name, cluster, recorded, job_pods).await?)
+            Some(takeover(requests, filestore, cluster, recorded, job_pods).await?)
         }
         None => None,
     };
@@ -202,11 +202,12 @@ async fn pods(requests: &Requests<'_>, name: &str) -> Result<Vec<Pod>, Error> {
 /// What bears on the take-over of a legacy store in the namespace.
 async fn takeover(
     requests: &Requests<'_>,
-    name: &str,
+    filestore: &ValidatedFilestore,
     cluster: &InCluster,
     recorded: Option<MigrationStatus>,
     job_pods: Vec<Pod>,
 ) -> Result<Takeover, Error> {
+    let name = &filestore.name;
     let deployments: Vec<Deployment> = list(requests, "").await?;
     let sets: Vec<StatefulSet> = list(requests, "").await?;
     let services: Vec<Service> = list(requests, "").await?;
@@ -218,12 +219,14 @@ async fn takeover(
         services: &services,
     };
     let source = recorded.as_ref().and_then(|known| known.source.as_ref());
+    let mut secrets = None;
     let mut legacy = takeover::find(name, cluster, source, namespace);
     let mut legacy_pods = Vec::new();
     if let Ok(Some(found)) = &mut legacy {
         let claim = &mut found.source.claim;
         let live: Option<PersistentVolumeClaim> = requests.get(&claim.name).await?;
         claim.uid = live.and_then(|live| live.metadata.uid).unwrap_or_default();
+        secrets = versions(requests, filestore, cluster, found).await?;
         let selector: Vec<String> = found
             .workload
             .selector
@@ -250,8 +253,37 @@ async fn takeover(
         jobs: list::<Job>(requests, &format!("{}={name}", render::NAME_LABEL)).await?,
         job_pods,
         recorded,
+        secrets,
         trouble: None,
     })
+}
+
+/// Versions of the Secrets with the keys of both stores; not asked for while clients wait.
+async fn versions(
+    requests: &Requests<'_>,
+    filestore: &ValidatedFilestore,
+    cluster: &InCluster,
+    legacy: &Legacy,
+) -> Result<Option<BTreeMap<String, Option<String>>>, Error> {
+    let record = legacy.workload.record();
+    if record.is_some_and(|record| record.stage == Mark::Frozen) {
+        return Ok(None);
+    }
+    let keys = takeover::source_keys(filestore, cluster, legacy);
+    let mut versions = BTreeMap::new();
+    for name in BTreeSet::from([&keys.secret, &filestore.root.secret]) {
+        let found = requests.metadata::<Secret>(name).await?;
+        let version = found.map(|found| {
+            let metadata = found.metadata;
+            format!(
+                "{}/{}",
+                metadata.uid.unwrap_or_default(),
+                metadata.resource_version.unwrap_or_default()
+            )
+        });
+        versions.insert(name.clone(), version);
+    }
+    Ok(Some(versions))
 }
 
 /// Objects of the namespace with labels as `selector` says; empty = all.

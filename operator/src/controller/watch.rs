@@ -310,7 +310,12 @@ fn users_of(
         let Ok(filestore) = &watched.0 else {
             return false;
         };
+        let status = filestore.status.as_ref();
+        let migration = status.and_then(|status| status.migration.as_ref());
+        let source = migration.and_then(|migration| migration.source.as_ref());
+        let legacy = source.and_then(|source| source.secret.as_ref());
         secret_names(filestore).contains(name.as_str())
+            || legacy == Some(&name)
             || user_secrets(filestore).any(|known| known == name)
     })
 }

@@ -44,6 +44,12 @@ pub const ROUND_ANNOTATION: &str = "filestore.ryax.tech/round";
 /// Annotation of a Job: how many before it failed in a row.
 pub const FAILURES_ANNOTATION: &str = "filestore.ryax.tech/failures";
 
+/// Annotation of a Job: a name for all that it uses.
+pub const USED_ANNOTATION: &str = "filestore.ryax.tech/used";
+
+/// Annotation of a Job: the failed one before it, where what that used has changed since.
+pub const AFTER_ANNOTATION: &str = "filestore.ryax.tech/after";
+
 /// Annotation of a Job: why it was given up.
 pub const ABORTED_ANNOTATION: &str = "filestore.ryax.tech/aborted";
 

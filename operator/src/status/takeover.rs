@@ -13,9 +13,19 @@ use crate::validate::{InCluster, ValidatedFilestore};
 /// Condition `Migrated`.
 pub(super) fn condition(
     filestore: &ValidatedFilestore,
+    cluster: &InCluster,
     observed: &Observed,
     stage: &Stage,
 ) -> Verdict {
+    let seen = observed.takeover.as_ref();
+    let jobs = seen.map_or_else(Vec::new, |seen| {
+        let run = seen.run(&filestore.name, cluster);
+        views(&seen.jobs, &seen.job_pods, &run)
+    });
+    let jobs = Jobs {
+        all: &jobs,
+        observed,
+    };
     let no = |reason, message: String| Verdict::new(false, reason, message);
     match stage {
         Stage::Fresh(None) => Verdict::new(
@@ -29,12 +39,15 @@ pub(super) fn condition(
             reason::PENDING,
             "suspend is true; the legacy store serves".to_owned(),
         ),
-        Stage::Make { kind, .. } => no(reason_of_kind(*kind), before(observed, *kind)),
-        Stage::Clears => no(
-            reason::PREPARING,
-            "a pod of this store has to go first".to_owned(),
-        ),
-        Stage::Runs(job) => running(observed, job),
+        Stage::Make { kind, .. } => jobs.once_more(*kind, None)
+            .unwrap_or_else(|| no(reason_of_kind(*kind), before(*kind))),
+        Stage::Clears => jobs.once_more(JobKind::Final, None).unwrap_or_else(|| {
+            no(
+                reason::PREPARING,
+                "a pod of this store has to go first".to_owned(),
+            )
+        }),
+        Stage::Runs(job) => running(&jobs, job),
         Stage::Waits(job, until) => no(
             failed(job),
             format!("{}; tried again at {until:.0}, the legacy store serves", told(job)),
@@ -62,7 +75,7 @@ pub(super) fn condition(
             format!("{why}; the legacy store is started again"),
         ),
         Stage::Served { diverged, writers, .. } => served(observed, diverged.as_deref(), *writers),
-        Stage::Back(back) => way_back(back),
+        Stage::Back(back) => way_back(&jobs, back),
         Stage::RolledBack => no(
             reason::ROLLED_BACK,
             "the legacy store serves again; take it over again with a new migration.id, or delete this Filestore".to_owned(),
@@ -100,27 +113,24 @@ fn served(observed: &Observed, diverged: Option<&str>, writers: bool) -> Verdict
     Verdict::new(true, reason::COMPLETED, text)
 }
 
-fn way_back(back: &Back) -> Verdict {
+fn way_back(jobs: &Jobs<'_>, back: &Back) -> Verdict {
     let no = |text: String| Verdict::new(false, reason::ROLLING_BACK, text);
     match back {
         Back::Off => no("the new store is being stopped".to_owned()),
-        Back::Make(..) => no("the next Job is made".to_owned()),
+        Back::Make(kind, ..) => jobs
+            .once_more(*kind, None)
+            .unwrap_or_else(|| no("the next Job is made".to_owned())),
         Back::Runs(job) if job.kind == JobKind::Abandon => {
             no("the way back is given up, the new store will serve again".to_owned())
         }
-        Back::Runs(_) => no("what changed since the hand-over goes back".to_owned()),
+        Back::Runs(job) => jobs
+            .once_more(job.kind, Some(job))
+            .unwrap_or_else(|| no("what changed since the hand-over goes back".to_owned())),
         Back::Stop(_) => no("the way back is being stopped".to_owned()),
         Back::Restore => no("the legacy store is being started".to_owned()),
-        // A conflict needs a person, everything else may pass.
         Back::Waits(job, until) => Verdict::new(
             false,
-            match job.state {
-                JobState::Ended { code } => match reason_of_end(code, &job.summary) {
-                    passing @ (reason::DIVERGED | reason::REFUSED) => passing,
-                    _ => reason::ROLLING_BACK,
-                },
-                _ => reason::ROLLING_BACK,
-            },
+            failed(job),
             format!("{}; tried again at {until:.0}", told(job)),
         ),
     }
@@ -133,31 +143,52 @@ fn reason_of_kind(kind: JobKind) -> &'static str {
     }
 }
 
-fn before(observed: &Observed, kind: JobKind) -> String {
-    // The reason of the last failed cut-over is of interest until the next one.
-    let last = observed.takeover.as_ref().and_then(|seen| {
-        seen.jobs.iter().rev().find_map(|job| {
-            job.metadata
-                .annotations
-                .as_ref()?
-                .get(crate::render::ABORTED_ANNOTATION)
-                .cloned()
-        })
-    });
-    match (kind, last) {
-        (JobKind::Final, Some(why)) => format!("the cut-over failed and is tried again: {why}"),
-        (JobKind::Copy, _) => "a round of copying begins; the legacy store serves".to_owned(),
+fn before(kind: JobKind) -> String {
+    match kind {
+        JobKind::Copy => "a round of copying begins; the legacy store serves".to_owned(),
         _ => "the cut-over is prepared; the legacy store serves".to_owned(),
     }
 }
 
-fn running(observed: &Observed, job: &JobView) -> Verdict {
+/// Jobs of the run, and what the one at work tells.
+struct Jobs<'a> {
+    all: &'a [JobView],
+    observed: &'a Observed,
+}
+
+impl Jobs<'_> {
+    /// Why the last Job of this kind failed, until `now`, the one after it, got further: whoever
+    /// looks in between has to see it.
+    fn once_more(&self, kind: JobKind, now: Option<&JobView>) -> Option<Verdict> {
+        let mut jobs = self.all.iter();
+        let last = jobs
+            .rfind(|job| job.kind == kind && now.is_none_or(|now| job.number < now.number))
+            .filter(|last| last.aborted.is_some() || last.is_over() && !last.is_done())
+            // One that failed was no hindrance.
+            .filter(|last| last.kind != JobKind::Gate)?;
+        // A final pass got further when it waits for the word, which is another stage.
+        let through = now.and(self.observed.told.objects);
+        let before = i64::try_from(last.summary.through.unwrap_or_default());
+        let further = through.is_some_and(|through| through > before.unwrap_or(i64::MAX));
+        if further && kind != JobKind::Final {
+            return None;
+        }
+        let text = format!("{}; it is tried again", told(last));
+        Some(Verdict::new(false, failed(last), text))
+    }
+}
+
+fn running(jobs: &Jobs<'_>, job: &JobView) -> Verdict {
     let no = |reason, text: String| Verdict::new(false, reason, text);
+    let before = jobs.once_more(job.kind, Some(job));
     if let JobState::Starting(Some(why)) = &job.state {
         let text = format!("the pod of Job {} does not start: {why}", job.name);
-        return no(reason_of_kind(job.kind), text);
+        return match before {
+            Some(before) => no(before.reason, format!("{}, but {text}", before.message)),
+            None => no(reason_of_kind(job.kind), text),
+        };
     }
-    if job.kind == JobKind::Copy && observed.told.connecting_fails {
+    if job.kind == JobKind::Copy && jobs.observed.told.connecting_fails {
         let text = format!(
             "the legacy store does not answer; the log of Job {} says how",
             job.name
@@ -169,16 +200,22 @@ fn running(observed: &Observed, job: &JobView) -> Verdict {
         JobKind::Gate => "the image of the legacy store is tried".to_owned(),
         _ => "the final pass gets ready; the legacy store serves".to_owned(),
     };
-    no(reason_of_kind(job.kind), text)
+    before.unwrap_or_else(|| no(reason_of_kind(job.kind), text))
 }
 
 fn failed(job: &JobView) -> &'static str {
-    if job.kind == JobKind::Final {
-        return reason::CUTOVER_FAILED;
-    }
-    match job.state {
-        JobState::Ended { code } => reason_of_end(code, &job.summary),
-        _ => reason::INTERRUPTED,
+    let code = match job.state {
+        JobState::Ended { code } => Some(reason_of_end(code, &job.summary)),
+        _ => None,
+    };
+    match (job.kind, code) {
+        (JobKind::Final, _) => reason::CUTOVER_FAILED,
+        // A conflict needs a person, everything else may pass.
+        (JobKind::Back | JobKind::Abandon, Some(reason::DIVERGED | reason::REFUSED)) => {
+            code.unwrap_or(reason::ROLLING_BACK)
+        }
+        (JobKind::Back | JobKind::Abandon, _) => reason::ROLLING_BACK,
+        (_, code) => code.unwrap_or(reason::INTERRUPTED),
     }
 }
 
@@ -234,11 +271,8 @@ pub(super) fn numbers(
         return MigrationStatus { id, ..before };
     };
     let record = seen.record().filter(|record| record.by == filestore.name);
-    let run = record
-        .as_ref()
-        .filter(|record| record.stage != Mark::RolledBack)
-        .map_or(cluster.run.as_str(), |record| record.run.as_str());
-    let jobs = views(&seen.jobs, &seen.job_pods, run);
+    let run = seen.run(&filestore.name, cluster);
+    let jobs = views(&seen.jobs, &seen.job_pods, &run);
     let last = |kind| jobs.iter().rfind(|job| job.kind == kind);
     let copied = last(JobKind::Copy);
     let latest = jobs.iter().max_by_key(|job| (job.at, job.kind));
@@ -256,7 +290,7 @@ pub(super) fn numbers(
     let gate = last(JobKind::Gate).filter(|gate| gate.is_over());
     let source = seen.source();
     let handed_over = match stage {
-        Stage::Served { .. } => Some(run.to_owned()),
+        Stage::Served { .. } => Some(run),
         Stage::Back(_) => before.handed_over.clone(),
         _ => None,
     };

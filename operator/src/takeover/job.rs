@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use crate::observed::{ContainerView, view};
 use crate::render::{
     ABORTED_ANNOTATION, ABORTED_AT_ANNOTATION, FAILURES_ANNOTATION, GO, GO_ANNOTATION, JOB_LABEL,
-    LAYOUT_CONTAINER, NUMBER_ANNOTATION, ROUND_ANNOTATION, RUN_LABEL,
+    LAYOUT_CONTAINER, NUMBER_ANNOTATION, ROUND_ANNOTATION, RUN_LABEL, USED_ANNOTATION,
 };
 use crate::summary::{self, Summary};
 
@@ -91,6 +91,8 @@ pub struct JobView {
     pub failures: u32,
     /// How it stands.
     pub state: JobState,
+    /// A name for all that it uses.
+    pub used: Option<String>,
     /// What it told at the end.
     pub summary: Summary,
     /// When it was given up, ended, or was made.
@@ -196,6 +198,7 @@ fn view_of(job: &Job, pods: &[Pod]) -> Option<JobView> {
         number: number(annotations, NUMBER_ANNOTATION),
         round: number(annotations, ROUND_ANNOTATION),
         failures: number(annotations, FAILURES_ANNOTATION),
+        used: annotations.get(USED_ANNOTATION).cloned(),
         summary: summary::read(&message),
         at: annotations
             .get(ABORTED_AT_ANNOTATION)

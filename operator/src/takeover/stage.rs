@@ -10,6 +10,7 @@ use filestore_common::marker::MarkerState;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 
+use super::attempt::Attempts;
 use super::{JobKind, JobView, Mark, Takeover, views};
 use crate::api::PlanStatus;
 use crate::observed::Observed;
@@ -123,6 +124,7 @@ struct Facts<'a> {
     cluster: &'a InCluster,
     observed: &'a Observed,
     seen: &'a Takeover,
+    run: &'a str,
     jobs: Vec<JobView>,
     now: Timestamp,
 }
@@ -136,9 +138,23 @@ impl Facts<'_> {
         self.observed.pods.is_empty()
     }
 
-    /// What comes after a failed Job: a pause that grows with each failure, then the next one.
+    /// Whether what a failed Job used is another by now: somebody may have corrected it.
+    fn has_changed(&self, job: &JobView) -> bool {
+        let attempts = self.seen.legacy().map(|legacy| Attempts {
+            filestore: self.filestore,
+            cluster: self.cluster,
+            observed: self.observed,
+            seen: self.seen,
+            legacy,
+            run: self.run,
+        });
+        attempts.is_some_and(|attempts| attempts.has_changed(job))
+    }
+
+    /// What comes after a failed Job: a pause that grows with each failure, then the next one; at
+    /// once, and counted anew, when what it used has changed.
     fn again(&self, job: &JobView, round: u32) -> Stage {
-        let failures = job.failed_in_a_row();
+        let failures = self.failures(job);
         match self.pause(job) {
             Some(until) => Stage::Waits(Box::new(job.clone()), until),
             None => Stage::Make {
@@ -149,7 +165,19 @@ impl Facts<'_> {
         }
     }
 
+    /// Failures in a row up to `job`.
+    fn failures(&self, job: &JobView) -> u32 {
+        if self.has_changed(job) {
+            0
+        } else {
+            job.failed_in_a_row()
+        }
+    }
+
     fn pause(&self, job: &JobView) -> Option<Timestamp> {
+        if self.has_changed(job) {
+            return None;
+        }
         let doubled = 10_i64 << job.failures.min(5);
         let until = job.at? + SignedDuration::from_secs(doubled.min(300));
         (until > self.now).then_some(until)
@@ -172,15 +200,14 @@ pub fn stage(
     };
     let record = seen.record();
     let by_us = record.as_ref().filter(|record| record.by == filestore.name);
-    // What was begun under one id ends under it.
-    let run = by_us
-        .filter(|record| record.stage != Mark::RolledBack)
-        .map_or(cluster.run.as_str(), |record| record.run.as_str());
+    let run = seen.run(&filestore.name, cluster);
+    let run = run.as_str();
     let facts = Facts {
         filestore,
         cluster,
         observed,
         seen,
+        run,
         jobs: views(&seen.jobs, &seen.job_pods, run),
         now,
     };

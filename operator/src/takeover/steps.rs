@@ -4,17 +4,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
+use super::attempt::Attempts;
 use super::stage::{Back, Stage};
 use super::{
-    JobKind, JobView, Legacy, Mark, Record, Takeover, WENT_ANNOTATION, WRITERS_ANNOTATION, dressed,
-    next_number, views,
+    JobKind, JobView, Legacy, Mark, Record, Takeover, WENT_ANNOTATION, WRITERS_ANNOTATION, views,
 };
 use crate::drift::{Path, manager_of};
 use crate::observed::Observed;
 use crate::plan::{FIELD_MANAGER, HandOver, JobChange, STATUS_MANAGER, Step, WorkloadChange};
-use crate::render::{
-    self, ABORTED_ANNOTATION, ABORTED_AT_ANNOTATION, GO, GO_ANNOTATION, JobRequest,
-};
+use crate::render::{self, ABORTED_ANNOTATION, ABORTED_AT_ANNOTATION, GO, GO_ANNOTATION};
 use crate::validate::{InCluster, ValidatedFilestore};
 
 /// Jobs of a kind that are kept for their logs.
@@ -51,14 +49,12 @@ pub fn steps(
     };
     let record = legacy.workload.record();
     let record = record.filter(|record| record.by == filestore.name);
-    let run = match &record {
-        Some(record) if record.stage != Mark::RolledBack => record.run.clone(),
-        _ => cluster.run.clone(),
-    };
+    let run = seen.run(&filestore.name, cluster);
     let scene = Scene {
         filestore,
         cluster,
         owner,
+        observed,
         seen,
         legacy,
         record,
@@ -111,6 +107,7 @@ struct Scene<'a> {
     filestore: &'a ValidatedFilestore,
     cluster: &'a InCluster,
     owner: &'a OwnerReference,
+    observed: &'a Observed,
     seen: &'a Takeover,
     legacy: &'a Legacy,
     /// Ours.
@@ -197,35 +194,17 @@ impl Scene<'_> {
     }
 
     fn make(&self, kind: JobKind, round: u32, failures: u32) -> Step {
-        let Self {
-            filestore,
-            cluster,
-            seen,
-            legacy,
-            ..
-        } = *self;
-        let source = seen.source().unwrap_or_else(|| legacy.source.clone());
-        let keys = cluster
-            .keys
-            .as_ref()
-            .or(legacy.keys.as_ref())
-            .unwrap_or(&filestore.root);
-        let node = seen
-            .legacy_pods
-            .iter()
-            .find_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
-        let request = JobRequest {
-            kind,
-            number: next_number(&seen.jobs, kind),
-            round,
-            failures,
+        let attempts = Attempts {
+            filestore: self.filestore,
+            cluster: self.cluster,
+            observed: self.observed,
+            seen: self.seen,
+            legacy: self.legacy,
             run: &self.run,
-            node,
-            legacy,
-            keys,
-            prefer: cluster.back.flatten().filter(|_| kind == JobKind::Back),
         };
-        let mut job = render::job(&dressed(filestore, &source, &self.run), &request);
+        let before = views(&self.seen.jobs, &self.seen.job_pods, &self.run);
+        let last = before.iter().rfind(|job| job.kind == kind);
+        let mut job = attempts.job(kind, round, failures, last);
         job.metadata.owner_references = Some(vec![self.owner.clone()]);
         Step::CreateJob(Box::new(job))
     }

@@ -1,6 +1,7 @@
 //! The take-over of a running MinIO, from its discovery to the way back.
 
 mod aborted;
+mod again;
 mod killed;
 mod limits;
 mod refused;

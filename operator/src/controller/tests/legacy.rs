@@ -34,6 +34,8 @@ pub(super) struct Script {
     pub(super) error: Option<&'static str>,
     /// Objects that the copy rounds to come find changed; few when there is none.
     pub(super) changed: Vec<u64>,
+    /// What a Job at work tells that it is through with.
+    pub(super) objects: Option<i64>,
     /// The new store answers nothing.
     pub(super) mute: bool,
     /// Times the new store was tried and handed over.
@@ -49,7 +51,10 @@ impl Volume {
 #[async_trait]
 impl Stores for Volume {
     async fn told(&self, _address: IpAddr) -> Told {
-        Told::default()
+        Told {
+            objects: self.script().objects,
+            ..Told::default()
+        }
     }
 
     async fn try_out(&self, _address: IpAddr, root: &Root, buckets: u64) -> Result<(), String> {
@@ -383,7 +388,7 @@ impl Cluster {
 
 fn container(state: &Value) -> Value {
     json!({
-        "phase": "Running",
+        "phase": "Running", "podIP": "10.0.0.8",
         "containerStatuses": [{
             "name": "migrate", "image": "", "imageID": "", "ready": false, "restartCount": 0,
             "state": state,

@@ -69,7 +69,7 @@ impl Facts<'_> {
             return Back::Waits(boxed(), until);
         }
         let failures = if last.kind == wanted {
-            last.failed_in_a_row()
+            self.failures(last)
         } else {
             0
         };

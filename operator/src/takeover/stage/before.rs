@@ -76,6 +76,9 @@ impl Facts<'_> {
         let gate = match self.last(JobKind::Gate) {
             None => return self.make(JobKind::Gate, 1, 0),
             Some(gate) if !gate.is_over() => return Stage::Runs(Box::new(gate.clone())),
+            Some(gate) if !gate.is_done() && self.has_changed(gate) => {
+                return self.make(JobKind::Gate, gate.round + 1, 0);
+            }
             Some(gate) => gate.is_done(),
         };
         let copied = self.last(JobKind::Copy);
