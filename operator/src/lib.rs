@@ -21,6 +21,7 @@ pub mod drift;
 pub mod extras;
 pub mod images;
 pub mod manifest;
+pub mod minio;
 pub mod notices;
 pub mod observed;
 pub mod plan;

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use super::legacy::Legacy;
 use super::{Facts, Finding, Weight, kept_by, name_of};
+use crate::minio;
 use crate::plan::is_protected;
 
 const CHECK: &str = "claim";
@@ -13,16 +14,20 @@ pub(super) fn claim(legacy: &Legacy, facts: &Facts) -> Vec<Finding> {
         Ok(claims) => claims,
         Err(why) => return vec![Finding::unknown(CHECK, "PersistentVolumeClaims", why)],
     };
-    let Some(name) = legacy.claim() else {
-        return vec![
-            Finding::new(
-                CHECK,
-                Weight::Warning,
-                "the drive is on no PersistentVolumeClaim of its pod template",
-            )
-            .cure("take it over by its endpoint (migration.source.endpoint)"),
-        ];
+    let name = match legacy.claim() {
+        Ok(name) => name,
+        Err(why) => {
+            return vec![
+                Finding::new(
+                    CHECK,
+                    Weight::Warning,
+                    format!("the operator cannot read the drive: {why}"),
+                )
+                .cure("take it over by its endpoint (migration.source.endpoint)"),
+            ];
+        }
     };
+    let name = name.as_str();
     let Some(claim) = claims.iter().find(|claim| name_of(&claim.metadata) == name) else {
         let text = format!("PersistentVolumeClaim {name} does not exist");
         return vec![Finding::new(CHECK, Weight::Must, text)];
@@ -47,11 +52,9 @@ fn describe(claim: &PersistentVolumeClaim, name: &str) -> Finding {
     if bound != Some("Bound") {
         return Finding::new(CHECK, Weight::Must, format!("{text}, not bound"));
     }
-    if modes.iter().any(|mode| mode == "ReadWriteOncePod") {
-        return Finding::new(
-            CHECK,
-            Weight::Note,
-            format!("{text}: no pod reads it while MinIO runs"),
+    if let Some(why) = minio::not_beside(name, &modes) {
+        return Finding::new(CHECK, Weight::Warning, format!("{text}; {why}")).cure(
+            "scale the legacy store to 0 at a time that suits its clients; the operator then takes it over from its drive",
         );
     }
     Finding::new(CHECK, Weight::Ok, text)

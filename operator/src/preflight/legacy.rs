@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
-use kube::core::ObjectMeta;
+use k8s_openapi::api::core::v1::Container;
 
 use super::{Facts, Finding, Weight, by, name_of};
+use crate::minio::{self, SecretKey};
 use crate::render::NAME_LABEL;
+use crate::takeover::Workload;
 
 const CHECK: &str = "legacy";
 
@@ -17,142 +18,64 @@ const ENCRYPTION: [&str; 3] = ["MINIO_KMS", "MINIO_SSE", "MINIO_IDENTITY"];
 /// A workload that looks like a MinIO.
 #[derive(Clone, Debug)]
 pub(super) struct Legacy {
-    pub(super) kind: &'static str,
-    pub(super) metadata: ObjectMeta,
-    /// Wanted and ready pods.
-    pub(super) replicas: (i32, i32),
-    pub(super) template: PodTemplateSpec,
+    pub(super) workload: Workload,
+    /// Ready pods.
+    ready: i32,
 }
 
 impl Legacy {
     pub(super) fn title(&self) -> String {
-        format!("{} {}", self.kind, name_of(&self.metadata))
+        self.workload.title()
     }
 
     pub(super) fn labels(&self) -> BTreeMap<String, String> {
-        let metadata = self.template.metadata.as_ref();
-        metadata
-            .and_then(|metadata| metadata.labels.clone())
-            .unwrap_or_default()
+        self.workload.pod_labels()
     }
 
-    /// The container that serves.
-    pub(super) fn container(&self) -> Option<&Container> {
-        let containers = &self.template.spec.as_ref()?.containers;
-        containers
-            .iter()
-            .find(|container| is_minio_image(container))
-            .or_else(|| containers.first())
+    fn container(&self) -> Option<&Container> {
+        minio::server(&self.workload)
     }
 
-    /// The claim with the drive: the first that the container mounts.
-    pub(super) fn claim(&self) -> Option<&str> {
-        let spec = self.template.spec.as_ref()?;
-        let mounts = self.container()?.volume_mounts.as_deref()?;
-        mounts.iter().find_map(|mount| {
-            let volumes = spec.volumes.iter().flatten();
-            let volume = volumes
-                .into_iter()
-                .find(|volume| volume.name == mount.name)?;
-            let claim = volume.persistent_volume_claim.as_ref()?;
-            Some(claim.claim_name.as_str())
-        })
+    /// The claim with the drive.
+    ///
+    /// # Errors
+    /// In words why it is not known.
+    pub(super) fn claim(&self) -> Result<String, String> {
+        let container = self.container().ok_or("it has no container")?;
+        Ok(minio::drive(&self.workload, container)?.0)
     }
 
     /// Secret and key of the root user and of its password.
-    pub(super) fn keys(&self) -> Option<[(String, String); 2]> {
-        let user = self.key("MINIO_ROOT_USER")?;
-        let password = self.key("MINIO_ROOT_PASSWORD")?;
-        Some([user, password])
+    pub(super) fn keys(&self) -> Option<[SecretKey; 2]> {
+        minio::keys(self.workload.template.spec.as_ref()?, self.container()?)
     }
-
-    /// Where a variable comes from: a Secret by reference, or a file of a mounted one.
-    fn key(&self, name: &str) -> Option<(String, String)> {
-        let container = self.container()?;
-        let env = container.env.as_deref().unwrap_or_default();
-        let reference = env.iter().find(|variable| variable.name == name);
-        if let Some(key) =
-            reference.and_then(|variable| variable.value_from.as_ref()?.secret_key_ref.as_ref())
-        {
-            return Some((key.name.clone(), key.key.clone()));
-        }
-        let file = format!("{name}_FILE");
-        let path = env
-            .iter()
-            .find(|variable| variable.name == file)?
-            .value
-            .as_ref()?;
-        let (folder, key) = path.rsplit_once('/')?;
-        let mounts = container.volume_mounts.iter().flatten();
-        let mount = mounts
-            .into_iter()
-            .find(|mount| mount.mount_path.trim_end_matches('/') == folder)?;
-        let volumes = self.template.spec.as_ref()?.volumes.iter().flatten();
-        let volume = volumes
-            .into_iter()
-            .find(|volume| volume.name == mount.name)?;
-        let secret = volume.secret.as_ref()?.secret_name.clone()?;
-        Some((secret, key.to_owned()))
-    }
-}
-
-fn is_minio_image(container: &Container) -> bool {
-    let image = container.image.as_deref().unwrap_or_default();
-    let path = image.split('@').next().unwrap_or_default();
-    let last = path.rsplit('/').next().unwrap_or_default();
-    last.split(':').next() == Some("minio")
-}
-
-fn looks_like_minio(metadata: &ObjectMeta, template: &PodTemplateSpec) -> bool {
-    let labels = metadata.labels.clone().unwrap_or_default();
-    if labels.contains_key(NAME_LABEL) {
-        // Ours may wear such labels, too.
-        return false;
-    }
-    let label = |name: &str| {
-        labels
-            .get(&format!("app.kubernetes.io/{name}"))
-            .map(String::as_str)
-    };
-    let by_label =
-        label("name") == Some("minio") && matches!(label("component"), None | Some("minio"));
-    let containers = template
-        .spec
-        .as_ref()
-        .map(|spec| spec.containers.as_slice());
-    by_label || containers.unwrap_or_default().iter().any(is_minio_image)
 }
 
 fn all(facts: &Facts) -> Vec<Legacy> {
-    let deployments = facts.deployments.iter().flatten().filter_map(|found| {
-        let spec = found.spec.as_ref()?;
-        let ready = found
+    let deployments = facts.deployments.iter().flatten().map(|found| Legacy {
+        workload: found.into(),
+        ready: found
             .status
             .as_ref()
-            .and_then(|status| status.ready_replicas);
-        Some(Legacy {
-            kind: "Deployment",
-            metadata: found.metadata.clone(),
-            replicas: (spec.replicas.unwrap_or(1), ready.unwrap_or(0)),
-            template: spec.template.clone(),
-        })
+            .and_then(|status| status.ready_replicas)
+            .unwrap_or(0),
     });
-    let sets = facts.sets.iter().flatten().filter_map(|found| {
-        let spec = found.spec.as_ref()?;
-        let ready = found
+    let sets = facts.sets.iter().flatten().map(|found| Legacy {
+        workload: found.into(),
+        ready: found
             .status
             .as_ref()
-            .and_then(|status| status.ready_replicas);
-        Some(Legacy {
-            kind: "StatefulSet",
-            metadata: found.metadata.clone(),
-            replicas: (spec.replicas.unwrap_or(1), ready.unwrap_or(0)),
-            template: spec.template.clone(),
-        })
+            .and_then(|status| status.ready_replicas)
+            .unwrap_or(0),
     });
     deployments
         .chain(sets)
-        .filter(|found| looks_like_minio(&found.metadata, &found.template))
+        .filter(|found| minio::is_minio(&found.workload))
+        // One that was taken over bears the name of its Filestore.
+        .filter(|found| {
+            let labels = found.workload.metadata.labels.as_ref();
+            labels.is_none_or(|labels| !labels.contains_key(NAME_LABEL))
+        })
         .collect()
 }
 
@@ -191,7 +114,8 @@ pub(super) fn find(facts: &Facts) -> (Option<Legacy>, Vec<Finding>) {
 }
 
 fn about(legacy: &Legacy, facts: &Facts) -> Vec<Finding> {
-    let (wanted, ready) = legacy.replicas;
+    let wanted = legacy.workload.replicas;
+    let ready = legacy.ready;
     let image = legacy
         .container()
         .and_then(|container| container.image.as_deref())
@@ -199,7 +123,7 @@ fn about(legacy: &Legacy, facts: &Facts) -> Vec<Finding> {
     let text = format!(
         "{}{} runs {image}, {ready} of {wanted} pods ready",
         legacy.title(),
-        by(&legacy.metadata)
+        by(&legacy.workload.metadata)
     );
     let mut findings = vec![Finding::new(CHECK, Weight::Ok, text)];
     if wanted > 1 {
@@ -241,10 +165,11 @@ fn about(legacy: &Legacy, facts: &Facts) -> Vec<Finding> {
 /// The take-over scales the legacy store to 0; who scales it up again?
 fn scaling(legacy: &Legacy, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let name = name_of(&legacy.metadata);
+    let kind = legacy.workload.kind.as_str();
+    let name = legacy.workload.name();
     for scaler in facts.autoscalers.iter().flatten() {
         let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
-        if target.is_some_and(|target| target.kind == legacy.kind && target.name == name) {
+        if target.is_some_and(|target| target.kind == kind && target.name == name) {
             let scaler = name_of(&scaler.metadata);
             findings.push(
                 Finding::new(
@@ -261,7 +186,7 @@ fn scaling(legacy: &Legacy, facts: &Facts) -> Vec<Finding> {
             );
         }
     }
-    let entries = legacy.metadata.managed_fields.iter().flatten();
+    let entries = legacy.workload.metadata.managed_fields.iter().flatten();
     for entry in entries {
         let manager = entry.manager.as_deref().unwrap_or_default();
         let lower = manager.to_ascii_lowercase();

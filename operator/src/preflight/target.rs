@@ -97,7 +97,8 @@ pub(super) fn capacity(claim: &PersistentVolumeClaim) -> Option<&str> {
 /// Storage class and space for the new volume.
 pub(super) fn target(legacy: Option<&Legacy>, facts: &Facts) -> Vec<Finding> {
     let mut findings = class(facts);
-    let drive = legacy.and_then(Legacy::claim).and_then(|name| {
+    let drive = legacy.and_then(|legacy| {
+        let name = legacy.claim().ok()?;
         let mut claims = facts.claims.iter().flatten();
         claims.find(|claim| name_of(&claim.metadata) == name)
     });

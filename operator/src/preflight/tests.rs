@@ -285,6 +285,73 @@ async fn several_stores_none_and_an_old_cluster() {
 }
 
 #[tokio::test]
+async fn a_drive_that_the_operator_cannot_read() {
+    let server = legacy();
+    let claim = format!("{NS}/persistentvolumeclaims/ryax-minio");
+    change(&server, &claim, |claim| {
+        claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+    });
+    let found = wrong(&look(&server).await, "claim");
+    assert_eq!(found[0].0, Weight::Warning);
+    assert!(
+        found[0]
+            .1
+            .contains("no pod reads it beside the legacy store -> scale the legacy store to 0"),
+        "{found:?}"
+    );
+
+    let deployment = format!("{APPS}/deployments/ryax-minio");
+    change(&server, &deployment, |deployment| {
+        let pod = &mut deployment["spec"]["template"]["spec"];
+        pod["containers"][0]["args"] = json!(["server", "/bitnami/minio/data"]);
+        pod["volumes"][2] = json!({"name": "data", "hostPath": {"path": "/srv/minio"}});
+    });
+    let found = wrong(&look(&server).await, "claim");
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].1.contains("its data in /bitnami/minio/data is on no claim (it is the folder /srv/minio of a node) -> take it over by its endpoint"),
+        "{found:?}"
+    );
+}
+
+/// What the operator sees, preflight sees: a claim that the workload makes itself, keys under other
+/// names, and a store that was taken over.
+#[tokio::test]
+async fn it_looks_as_the_operator_does() {
+    let server = legacy();
+    let path = format!("{APPS}/deployments/ryax-minio");
+    let mut set = server.get(&path).unwrap();
+    server.state().objects.remove(&path);
+    set["kind"] = json!("StatefulSet");
+    set["spec"]["serviceName"] = json!("ryax-minio");
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {}}]);
+    let pod = &mut set["spec"]["template"]["spec"];
+    pod["volumes"].as_array_mut().unwrap().remove(2);
+    pod["containers"][0]["env"][0]["name"] = json!("MINIO_ACCESS_KEY_FILE");
+    let path = format!("{APPS}/statefulsets/ryax-minio");
+    server.put(&path, set);
+    let claim = format!("{NS}/persistentvolumeclaims/ryax-minio");
+    let mut made = server.get(&claim).unwrap();
+    server.state().objects.remove(&claim);
+    made["metadata"]["name"] = json!("data-ryax-minio-0");
+    server.put(
+        &format!("{NS}/persistentvolumeclaims/data-ryax-minio-0"),
+        made,
+    );
+    let report = look(&server).await;
+    assert_eq!(report.legacy.as_deref(), Some("StatefulSet ryax-minio"));
+    assert!(report.ready, "{report:#?}");
+    let text = format!("{report:?}");
+    assert!(text.contains("PersistentVolumeClaim data-ryax-minio-0: 20Gi"));
+    assert!(text.contains("Secret ryax-minio-secret has root-user and root-password"));
+
+    change(&server, &path, |set| {
+        set["metadata"]["labels"]["filestore.ryax.tech/name"] = json!("files");
+    });
+    assert_eq!(look(&server).await.legacy, None);
+}
+
+#[tokio::test]
 async fn few_rights_are_said_and_no_failure() {
     let server = legacy();
     let forbidden = |end| (Method::GET, end, 403, "is forbidden");

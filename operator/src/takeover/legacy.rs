@@ -1,12 +1,11 @@
 //! Finds the legacy MinIO of a namespace: its workload, drive, Services and keys.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Container, PodSpec, Service, Volume};
+use k8s_openapi::api::core::v1::{Container, Service};
 
 use super::wear;
 use super::workload::Workload;
 use crate::api::{NamedObject, SourceStatus};
+use crate::minio;
 use crate::status::{Problem, reason};
 use crate::validate::{InCluster, KeyPair, Wanted};
 
@@ -93,7 +92,9 @@ fn candidate<'a>(
                 .filter(|workload| wear::selects(service, &workload.pod_labels()))
                 .collect()
         }
-        Wanted::Any => others.filter(|workload| is_minio(workload)).collect(),
+        Wanted::Any => others
+            .filter(|workload| minio::is_minio(workload))
+            .collect(),
     };
     match found.as_slice() {
         [] => Ok(None),
@@ -110,32 +111,6 @@ fn candidate<'a>(
             })
         }
     }
-}
-
-/// By its image, or by the labels of Bitnami's chart.
-fn is_minio(workload: &Workload) -> bool {
-    let by_image = containers(workload)
-        .iter()
-        .any(|container| container.image.as_deref().is_some_and(is_minio_image));
-    let labels = workload.metadata.labels.clone().unwrap_or_default();
-    let label = |name: &str| {
-        labels
-            .get(&format!("app.kubernetes.io/{name}"))
-            .map(String::as_str)
-    };
-    by_image
-        || (label("name") == Some("minio") && matches!(label("component"), None | Some("minio")))
-}
-
-fn is_minio_image(image: &str) -> bool {
-    let name = image.split('@').next().unwrap_or_default();
-    let last = name.rsplit('/').next().unwrap_or_default();
-    last.split(':').next() == Some("minio")
-}
-
-fn containers(workload: &Workload) -> &[Container] {
-    let spec = workload.template.spec.as_ref();
-    spec.map_or(&[], |spec| spec.containers.as_slice())
 }
 
 /// Reads what a take-over has to know; in words why it cannot be.
@@ -157,13 +132,8 @@ fn understand(
     let Some(spec) = &workload.template.spec else {
         return Err("it has no pod template".to_owned());
     };
-    let container = spec
-        .containers
-        .iter()
-        .find(|one| one.image.as_deref().is_some_and(is_minio_image))
-        .or_else(|| spec.containers.first())
-        .ok_or("it has no container")?;
-    let (claim, path) = drive(workload, spec, container)?;
+    let container = minio::server(workload).ok_or("it has no container")?;
+    let (claim, path) = minio::drive(workload, container)?;
     let port = wear::api_port(container);
     let labels = workload.pod_labels();
     let (services, conflict) = wear::services(filestore, &labels, port, container, namespace);
@@ -177,7 +147,14 @@ fn understand(
     let name = first.map_or_else(|| workload.name(), |first| first.name.as_str());
     let service_port = wear::service_port(name, port, container, namespace);
     let uid = |metadata: &kube::core::ObjectMeta| metadata.uid.clone().unwrap_or_default();
-    let keys = keys(spec, container);
+    let keys = minio::keys(spec, container);
+    let keys = keys.and_then(|[(secret, access_key), (other, secret_key)]| {
+        (secret == other).then_some(KeyPair {
+            secret,
+            access_key,
+            secret_key,
+        })
+    });
     Ok(Legacy {
         endpoint: format!(
             "http://{}.{}.svc:{}",
@@ -200,7 +177,7 @@ fn understand(
             path,
             secret: keys.as_ref().map(|keys| keys.secret.clone()),
             image: container.image.clone().unwrap_or_default(),
-            user: user(spec, container),
+            user: minio::user(spec, container),
             replicas: workload.record().map(|record| record.replicas),
         },
         keys,
@@ -208,128 +185,4 @@ fn understand(
         container: container.clone(),
         conflict,
     })
-}
-
-/// User id of the process, 0 apart: we never run as root.
-fn user(spec: &PodSpec, container: &Container) -> Option<i64> {
-    let own = container.security_context.as_ref();
-    let pod = spec.security_context.as_ref();
-    own.and_then(|context| context.run_as_user)
-        .or_else(|| pod.and_then(|context| context.run_as_user))
-        .filter(|user| *user > 0)
-}
-
-fn variable<'a>(container: &'a Container, name: &str) -> Option<&'a str> {
-    let env = container.env.as_deref().unwrap_or_default();
-    let found = env.iter().find(|variable| variable.name == name)?;
-    found.value.as_deref().filter(|value| !value.is_empty())
-}
-
-/// The claim with the drive and the folder in it.
-fn drive(
-    workload: &Workload,
-    spec: &PodSpec,
-    container: &Container,
-) -> Result<(String, String), String> {
-    let volumes = spec.volumes.as_deref().unwrap_or_default();
-    let claim_of = |name: &str| {
-        let of_volume =
-            |volume: &Volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone());
-        let volume = volumes.iter().find(|volume| volume.name == name);
-        volume
-            .and_then(of_volume)
-            .or_else(|| workload.claims.get(name).cloned())
-    };
-    let mounts: Vec<_> = container
-        .volume_mounts
-        .iter()
-        .flatten()
-        .filter_map(|mount| Some((mount, claim_of(&mount.name)?)))
-        .collect();
-    let directory = data_directory(container);
-    let inside = |mount_path: &str, directory: &str| {
-        let rest = directory.strip_prefix(mount_path.trim_end_matches('/'))?;
-        (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_matches('/').to_owned())
-    };
-    let found = match &directory {
-        Some(directory) => mounts.iter().find_map(|(mount, claim)| {
-            Some((*mount, claim, inside(&mount.mount_path, directory)?))
-        }),
-        None => match mounts.as_slice() {
-            [(mount, claim)] => Some((*mount, claim, String::new())),
-            _ => None,
-        },
-    };
-    let Some((mount, claim, rest)) = found else {
-        return Err(match directory {
-            Some(directory) => format!("its data in {directory} is on no claim"),
-            None => "it is not clear which of its volumes holds the data".to_owned(),
-        });
-    };
-    let sub = mount.sub_path.as_deref().unwrap_or_default();
-    let parts = [sub.trim_matches('/'), rest.as_str()];
-    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    Ok((claim.clone(), parts.join("/")))
-}
-
-/// Where MinIO keeps its data, by its environment or command line.
-fn data_directory(container: &Container) -> Option<String> {
-    for name in ["MINIO_DATA_DIR", "MINIO_VOLUMES"] {
-        if let Some(path) = variable(container, name).filter(|path| path.starts_with('/')) {
-            return Some(path.trim_end_matches('/').to_owned());
-        }
-    }
-    let words = container.command.iter().chain(&container.args).flatten();
-    let words: Vec<&str> = words.flat_map(|word| word.split_whitespace()).collect();
-    let at = words.iter().position(|word| *word == "server")?;
-    let path = words
-        .get(at + 1..)?
-        .iter()
-        .find(|word| word.starts_with('/') && !word.contains('{'))?;
-    Some(path.trim_end_matches('/').to_owned())
-}
-
-/// Keys from variables that refer to a Secret, or from files of a mounted one.
-fn keys(spec: &PodSpec, container: &Container) -> Option<KeyPair> {
-    let mut pairs = BTreeMap::new();
-    for (which, names) in [
-        ("access", ["MINIO_ROOT_USER", "MINIO_ACCESS_KEY"]),
-        ("secret", ["MINIO_ROOT_PASSWORD", "MINIO_SECRET_KEY"]),
-    ] {
-        let found = names.iter().find_map(|name| {
-            from_variable(container, name).or_else(|| from_file(spec, container, name))
-        })?;
-        pairs.insert(which, found);
-    }
-    let (secret, access_key) = pairs.remove("access")?;
-    let (other, secret_key) = pairs.remove("secret")?;
-    (secret == other).then_some(KeyPair {
-        secret,
-        access_key,
-        secret_key,
-    })
-}
-
-fn from_variable(container: &Container, name: &str) -> Option<(String, String)> {
-    let env = container.env.as_deref().unwrap_or_default();
-    let found = env.iter().find(|variable| variable.name == name)?;
-    let reference = found.value_from.as_ref()?.secret_key_ref.as_ref()?;
-    Some((reference.name.clone(), reference.key.clone()))
-}
-
-fn from_file(spec: &PodSpec, container: &Container, name: &str) -> Option<(String, String)> {
-    let path = variable(container, &format!("{name}_FILE"))?;
-    let (folder, key) = path.rsplit_once('/')?;
-    let mounts = container.volume_mounts.as_deref().unwrap_or_default();
-    let mount = mounts
-        .iter()
-        .find(|mount| mount.mount_path.trim_end_matches('/') == folder)?;
-    let volumes = spec.volumes.as_deref().unwrap_or_default();
-    let volume = volumes.iter().find(|volume| volume.name == mount.name)?;
-    let secret = volume.secret.as_ref()?;
-    let item = secret.items.iter().flatten().find(|item| item.path == key);
-    Some((
-        secret.secret_name.clone()?,
-        item.map_or_else(|| key.to_owned(), |item| item.key.clone()),
-    ))
 }

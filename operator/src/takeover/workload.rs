@@ -58,7 +58,7 @@ impl Workload {
     }
 
     /// Whether it is the Deployment of a Filestore.
-    pub(super) fn is_of_a_filestore(&self) -> bool {
+    pub fn is_of_a_filestore(&self) -> bool {
         let labels = self.metadata.labels.as_ref();
         labels.is_some_and(|labels| labels.contains_key(COMPONENT_LABEL))
     }

@@ -2,6 +2,7 @@
 
 use super::{Facts, Stage, fresh_serves};
 use crate::api::CutoverPolicy;
+use crate::minio;
 use crate::status::{Problem, reason};
 use crate::takeover::{JobKind, JobState, Record, plan_of};
 use crate::validate::Server;
@@ -56,6 +57,19 @@ impl Facts<'_> {
             return Stage::Blocked(Problem {
                 reason: reason::COMPAT_SERVICE_CONFLICT,
                 message: format!("the new pod cannot take the place of {title}: {conflict}"),
+            });
+        }
+        let drive = self.observed.source_claim.as_ref();
+        let modes = drive.and_then(|claim| claim.spec.as_ref()?.access_modes.as_deref());
+        if legacy.workload.replicas > 0
+            && let Some(why) =
+                minio::not_beside(&legacy.source.claim.name, modes.unwrap_or_default())
+        {
+            return Stage::Blocked(Problem {
+                reason: reason::SOURCE_UNSUPPORTED,
+                message: format!(
+                    "{title} cannot be taken over while it runs: {why}; scale it to 0 at a time that suits its clients, and the take-over goes on by itself"
+                ),
             });
         }
         if self.filestore.server != Server::Bundled {

@@ -76,7 +76,7 @@ async fn several_are_ambiguous_and_none_is_a_fresh_store() {
 #[tokio::test]
 async fn what_cannot_be_taken_over_is_said() {
     type Edit = fn(&mut Value);
-    let cases: [(&str, Edit, &str, &str); 4] = [
+    let cases: [(&str, Edit, &str, &str); 7] = [
         (
             LEGACY,
             |found| found["spec"]["replicas"] = json!(4),
@@ -91,6 +91,29 @@ async fn what_cannot_be_taken_over_is_said() {
             },
             "SourceUnsupported",
             "its data in /elsewhere is on no claim",
+        ),
+        (
+            LEGACY,
+            |found| volume_is(found, json!({"name": "data", "emptyDir": {}})),
+            "SourceUnsupported",
+            "its data in /bitnami/minio/data is on no claim (it is an emptyDir, which goes with the pod); name migration.source.endpoint",
+        ),
+        (
+            LEGACY,
+            |found| {
+                volume_is(
+                    found,
+                    json!({"name": "data", "hostPath": {"path": "/srv/minio"}}),
+                );
+            },
+            "SourceUnsupported",
+            "is on no claim (it is the folder /srv/minio of a node)",
+        ),
+        (
+            LEGACY_CLAIM,
+            |found| found["spec"]["accessModes"] = json!(["ReadWriteOncePod"]),
+            "SourceUnsupported",
+            "PersistentVolumeClaim ryax-minio is ReadWriteOncePod: no pod reads it beside the legacy store; scale it to 0",
         ),
         (
             LEGACY_SERVICE,
@@ -126,5 +149,31 @@ async fn what_cannot_be_taken_over_is_said() {
             cluster.message("Migrated")
         );
         assert!(cluster.server.get(DEPLOYMENT).is_none());
+        assert_eq!(cluster.jobs(), [""; 0], "{words}: nothing is begun");
+        assert!(
+            cluster.server.get(LEGACY_POD).is_some(),
+            "{words}: nothing is stopped"
+        );
     }
+}
+
+fn volume_is(legacy: &mut Value, volume: Value) {
+    legacy["spec"]["template"]["spec"]["volumes"][1] = volume;
+}
+
+#[tokio::test]
+async fn a_drive_that_one_pod_alone_may_have_is_taken_over_once_that_is_gone() {
+    let cluster = with_minio(&take_over());
+    set(&cluster, LEGACY_CLAIM, |claim| {
+        claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+    });
+    cluster.settle().await;
+    assert_eq!(cluster.condition("Migrated").1, "SourceUnsupported");
+    // What the condition says.
+    set(&cluster, LEGACY, |legacy| {
+        legacy["spec"]["replicas"] = json!(0);
+    });
+    cluster.carry_on().await;
+    assert_eq!(cluster.condition("Migrated").1, "Completed");
+    assert_eq!(cluster.jobs(), ["files-final-1", "files-gate-1"]);
 }
