@@ -100,6 +100,8 @@ REFUSED = {
     "its own name as a further one": ({"service": {"compatibility": [{"name": "files"}]}}, "holds further names, not that of the Filestore itself"),
     "a copy from itself by address": ({"migration": {"source": {"endpoint": "http://files:9000"}}}, "migration.source.endpoint is the new store itself"),
     "a copy from itself by Service": ({"migration": {"source": {"service": "files"}}}, "migration.source.service is the new store itself"),
+    "a pause before the stop": ({"pod": {"preStopSleepSeconds": 60}}, 'unknown field "spec.pod.preStopSleepSeconds"'),
+    "policies in the words of S3": ({"access": {"users": [{"name": "a", "policies": [{"bucket": "uploads", "allow": ["read"]}]}]}}, 'unknown field "spec.access.users[0].policies"'),
     "no time to stop": ({"pod": {"terminationGracePeriodSeconds": 0}}, "should be greater than or equal to 1"),
     "a bucket twice": ({"buckets": [{"name": "uploads"}, {"name": "uploads", "quota": "1Gi"}]}, "Duplicate value"),
     "a user twice": ({"access": {"users": [{"name": "a", "grants": [{"bucket": "*", "access": "read"}]}] * 2}}, "Duplicate value"),
@@ -145,6 +147,10 @@ CHANGES = {
 }
 
 
+# Sources of one migration, and of another one.
+SOURCES = [{"endpoint": "http://other:9000"}, {"existingClaim": "drive"}, {"existingClaim": "drive", "path": "sub"}, {"service": "minio"}, {"workload": {"kind": "Deployment", "name": "minio"}}]
+
+
 def dry_run(namespace: Namespace, found: dict) -> str:
     return namespace("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump(found), check=False)
 
@@ -163,6 +169,24 @@ def test_the_api_server_refuses_a_change(shared, what):
     name = what.replace(" ", "-")[:40].strip("-")
     shared.apply(filestore(name, **before))
     assert message in dry_run(shared, filestore(name, **after))
+
+
+def test_the_source_of_a_migration_that_has_begun_stays(shared):
+    def spec(source: dict, **migration) -> dict:
+        return filestore("begun", migration={"id": "first", "source": source, **migration})
+
+    def refused(found: dict) -> bool:
+        return "migration.source cannot change once objects were copied from it" in dry_run(shared, found)
+
+    before = {"endpoint": "http://legacy:9000"}
+    shared.apply(spec(before))
+    # One that was wrong from the start may be corrected.
+    assert not any(refused(spec(source)) for source in SOURCES)
+    shared("patch", "filestore", "begun", "--subresource=status", "--type=merge", "-p", '{"status":{"migration":{"id":"first","objects":7}}}')
+    assert all(refused(spec(source)) for source in SOURCES)
+    # Everything else may change, and another migration may have another source.
+    for found in (spec(before | {"credentials": {"secretRef": {"name": "other"}}}), spec(before, parallelism=4), spec(SOURCES[0], id="second"), filestore("begun")):
+        assert "configured" in dry_run(shared, found)
 
 
 @pytest.mark.parametrize("file", ["operator/tests/golden/offline.yaml", "operator/tests/golden/online.yaml", "operator/tests/golden/fresh.yaml", "operator/tests/golden/versitygw.yaml", "examples/fresh.yaml", "examples/online.yaml", "examples/takeover.yaml", "examples/cutover.yaml", "examples/users.yaml"])

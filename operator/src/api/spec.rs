@@ -9,6 +9,20 @@ use super::{
     PlacementSpec, PodSpec, SecuritySpec, ServiceSpec, SiteSpec, StorageSpec,
 };
 
+/// Rule: what a migration copies from stays, from its first object on. Field by field: the API server
+/// cannot tell what comparing whole objects would cost.
+const SOURCE_STAYS: &str = "!has(oldSelf.spec.migration) || !has(oldSelf.spec.migration.source) \
+    || !has(self.spec.migration) || !has(self.spec.migration.source) \
+    || !has(oldSelf.status) || !has(oldSelf.status.migration) \
+    || !has(oldSelf.status.migration.objects) || oldSelf.status.migration.objects == 0 \
+    || (has(oldSelf.spec.migration.id) ? oldSelf.spec.migration.id : '') != (has(self.spec.migration.id) ? self.spec.migration.id : '') \
+    || ((has(oldSelf.spec.migration.source.endpoint) ? oldSelf.spec.migration.source.endpoint : '') == (has(self.spec.migration.source.endpoint) ? self.spec.migration.source.endpoint : '') \
+    && (has(oldSelf.spec.migration.source.existingClaim) ? oldSelf.spec.migration.source.existingClaim : '') == (has(self.spec.migration.source.existingClaim) ? self.spec.migration.source.existingClaim : '') \
+    && (has(oldSelf.spec.migration.source.path) ? oldSelf.spec.migration.source.path : '') == (has(self.spec.migration.source.path) ? self.spec.migration.source.path : '') \
+    && (has(oldSelf.spec.migration.source.service) ? oldSelf.spec.migration.source.service : '') == (has(self.spec.migration.source.service) ? self.spec.migration.source.service : '') \
+    && (has(oldSelf.spec.migration.source.workload) ? oldSelf.spec.migration.source.workload.kind : '') == (has(self.spec.migration.source.workload) ? self.spec.migration.source.workload.kind : '') \
+    && (has(oldSelf.spec.migration.source.workload) ? oldSelf.spec.migration.source.workload.name : '') == (has(self.spec.migration.source.workload) ? self.spec.migration.source.workload.name : ''))";
+
 /// What a Filestore should be.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -83,7 +97,10 @@ use super::{
     validation = Rule::new(
         "!has(self.spec.migration) || !has(self.spec.migration.source) || !has(self.spec.migration.source.service) || self.spec.migration.source.service != self.metadata.name"
     )
-    .message("migration.source.service is the new store itself: the Filestore needs another name than the legacy Service")
+    .message("migration.source.service is the new store itself: the Filestore needs another name than the legacy Service"),
+    // What was copied from one store is no part of a copy of another.
+    validation = Rule::new(SOURCE_STAYS)
+    .message("migration.source cannot change once objects were copied from it; another source needs another migration.id")
 )]
 #[x_kube(
     validation = Rule::new("(has(self.engine) && self.engine == 'versitygw') == has(self.versitygw)")

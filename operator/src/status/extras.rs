@@ -43,7 +43,7 @@ fn monitoring(filestore: &ValidatedFilestore, found: &Found) -> Option<Verdict> 
         return None;
     }
     if filestore.server != Server::Bundled {
-        let message = "versitygw serves no metrics for Prometheus; use engine bundled, or switch monitoring off";
+        let message = "versitygw serves no metrics for Prometheus (it only sends StatsD, and the operator makes no exporter for that); use engine bundled, or switch monitoring off";
         return Some(Verdict::new(false, reason::ENGINE_LACKS, message));
     }
     let refused = found

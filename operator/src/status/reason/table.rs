@@ -217,7 +217,7 @@ pub const ALL: &[Reason] = &[
     reason(
         MIGRATED,
         SOURCE_UNSUPPORTED,
-        "The legacy store was found and cannot be taken over in the cluster: several replicas, no claim, no Service. The message says which. No store is started beside it.",
+        "The legacy store was found and cannot be taken over in the cluster: several replicas, data on no claim, a claim that one pod alone may mount, no Service. The message says which. Nothing is stopped, no store is started beside it.",
         "Name `source.endpoint`, or `source.existingClaim` once it is stopped.",
     ),
     reason(
@@ -361,7 +361,7 @@ pub const ALL: &[Reason] = &[
     reason(
         MONITORING_READY,
         ENGINE_LACKS,
-        "versitygw serves no metrics for Prometheus.",
+        "versitygw serves no metrics for Prometheus: it only sends StatsD, and the operator makes no exporter for that.",
         "Use `engine: bundled`, or switch monitoring off.",
     ),
 ];
