@@ -9,6 +9,7 @@ import pytest
 
 from harness import s3
 from harness.cluster import REPO, Namespace, Operator, kubectl
+from harness.prometheus import known_kinds
 from harness.servers import Gateway, Minio, Server, UnreadyGateway, Versitygw
 
 
@@ -122,6 +123,13 @@ def definition():
     """The resource's definition, in the cluster."""
     kubectl("apply", "--server-side", "--force-conflicts", "-f", str(REPO / "crds/filestores.yaml"))
     kubectl("wait", "--for=condition=Established", "crd/filestores.filestore.ryax.tech", "--timeout=30s")
+
+
+@pytest.fixture(scope="module")
+def prometheus_kinds():
+    """The cluster knows ServiceMonitors and PrometheusRules."""
+    with known_kinds():
+        yield
 
 
 @pytest.fixture

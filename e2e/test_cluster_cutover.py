@@ -176,6 +176,17 @@ def test_a_manual_cut_over_waits(namespace, operator, legacy):
     namespace.wait("Ready=True/Serving")
     assert_same(shown(legacy.client()), objects)
 
+    # The Filestore goes and comes again: the same claim, nothing is copied again, the legacy store stays where it is.
+    legacy.client().put_object(Bucket=BUCKET, Key="after", Body=b"the move")
+    objects, claim = shown(legacy.client()), namespace.get("pvc", "files")["metadata"]["uid"]
+    namespace("delete", "filestore", "files")
+    namespace.until("all but the data goes", lambda: not namespace.items("pods", "-l", "filestore.ryax.tech/name=files") and not namespace.items("jobs"), 60)
+    namespace.apply(takes_over(cutover="manual"))
+    namespace.wait("Migrated=True/Completed")
+    namespace.wait("Ready=True/Serving")
+    assert_same(shown(legacy.client()), objects)
+    assert (namespace.items("jobs"), replicas(namespace), namespace.get("pvc", "files")["metadata"]["uid"]) == ([], 0, claim)
+
 
 def test_back_and_over_again(namespace, operator, legacy):
     namespace.apply(takes_over())

@@ -10,22 +10,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from harness import fields
 from harness.apiserver import ApiServer
-from harness.cluster import IMAGE, Namespace, Operator, client, filestore, kubectl, needs_cluster, secret, until
+from harness.cluster import IMAGE, REPO, Namespace, Operator, client, filestore, kubectl, needs_cluster, secret, until
 from harness.s3 import pattern, put_multipart, snapshot
 
-pytestmark = needs_cluster
+pytestmark = [needs_cluster, pytest.mark.usefixtures("prometheus_kinds")]
 
 VERSITYGW_IMAGE = os.environ.get("FILESTORE_E2E_VERSITYGW_IMAGE", "")
 MANAGER = "filestore-operator"
-# The Secret that the gateway follows says what was in force before, too: test_cluster_access.py.
 KINDS = {"Deployment": "apis/apps/v1/{}/deployments", "Service": "api/v1/{}/services", "ServiceAccount": "api/v1/{}/serviceaccounts", "ConfigMap": "api/v1/{}/configmaps",
-         "NetworkPolicy": "apis/networking.k8s.io/v1/{}/networkpolicies", "PersistentVolumeClaim": "api/v1/{}/persistentvolumeclaims"}
-# Everything that does not need a kind which the cluster may lack. Suspended: the objects are all there, and no pod starts anew for each change.
+         "NetworkPolicy": "apis/networking.k8s.io/v1/{}/networkpolicies", "PersistentVolumeClaim": "api/v1/{}/persistentvolumeclaims", "Secret": "api/v1/{}/secrets",
+         "ServiceMonitor": "apis/monitoring.coreos.com/v1/{}/servicemonitors", "PrometheusRule": "apis/monitoring.coreos.com/v1/{}/prometheusrules"}
+# Made once and not kept as they are: a Job is what was tried, an event what was told, the lease is written by whoever has it.
+NOT_KEPT = {"jobs", "events", "leases"}
+# Everything. Suspended: the objects are all there, and no pod starts anew for each change.
 EVERYTHING = {
-    "suspend": True, "buckets": [{"name": "uploads"}], "site": {"name": "main"}, "monitoring": {"dashboard": {"enabled": True}},
+    "suspend": True, "buckets": [{"name": "uploads"}], "site": {"name": "main"}, "monitoring": {"dashboard": {"enabled": True}, "serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
     "networkPolicy": {"enabled": True, "allowFrom": [{"podSelector": {"matchLabels": {"app": "client"}}}]},
     "pod": {"annotations": {"team": "storage"}, "resources": {"requests": {"memory": "32Mi"}, "limits": {"memory": "256Mi"}}},
     "placement": {"nodeSelector": {"kubernetes.io/os": "linux"}, "priorityClassName": "system-cluster-critical"},
@@ -136,7 +139,7 @@ def sweep(objects: Objects, store: str, part: int, parts: int, kinds: tuple[str,
 
 
 @pytest.fixture(scope="module")
-def kept(definition):
+def kept(definition, prometheus_kinds):
     made = Namespace()
     yield made
     made.delete()
@@ -160,6 +163,14 @@ def objects(kept, keeper):
         kept.wait("Ready=False/Suspended", name)
     with objects_of(kept) as found:
         yield found
+
+
+def test_no_kind_that_the_operator_makes_is_left_out():
+    rules = yaml.safe_load((REPO / "manifests/operator/role.yaml").read_text())["rules"]
+    made = {resource for rule in rules if {"create", "patch"} & set(rule["verbs"]) for resource in rule["resources"]}
+    # These belong to others: it changes what a take-over or a rotation needs of them.
+    made -= {"statefulsets", "pods", "filestores/status"}
+    assert made - NOT_KEPT == {path.rpartition("/")[2] for path in KINDS.values()}
 
 
 def test_each_field_that_the_operator_sets_is_put_back_and_told_of(kept, keeper, objects):
@@ -237,7 +248,7 @@ def test_what_others_delete_comes_back_as_it_was(kept, keeper, objects):
         return {fields.named(path): fields.value_at(found, path) for path in fields.owned(found, MANAGER)}
 
     made = [(kind, found) for kind, found in objects.of(store) if kind != "PersistentVolumeClaim"]
-    assert sorted(kind for kind, _ in made) == ["ConfigMap", "ConfigMap", "Deployment", "NetworkPolicy", "Service", "Service", "ServiceAccount"]
+    assert sorted(kind for kind, _ in made) == ["ConfigMap", "ConfigMap", "Deployment", "NetworkPolicy", "PrometheusRule", "Secret", "Service", "Service", "ServiceAccount", "ServiceMonitor"]
     for kind, found in made:
         objects.ask("DELETE", objects.path(kind, found["metadata"]["name"]))
     for kind, found in made:

@@ -16,6 +16,8 @@ WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 class ApiServer:
     """Passes on what `operator` asks, watches included; `writes` holds (method, path) in the order in which they were answered.
 
+    The API server refuses fields that it does not know, which it otherwise drops without a word that the operator heeds.
+
     `after_write(path)` is called when the API server has answered a write, before the operator hears of it; when it
     returns true the answer is lost, as it is for a process that dies at this moment.
     """
@@ -36,7 +38,8 @@ class ApiServer:
                 upstream = http.client.HTTPSConnection(url.hostname, url.port or 443, context=trust)
                 try:
                     headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
-                    upstream.request(self.command, self.path, body or None, headers)
+                    strict = f"{'&' if '?' in self.path else '?'}fieldValidation=Strict" if self.command in ("POST", "PUT", "PATCH") else ""
+                    upstream.request(self.command, self.path + strict, body or None, headers)
                     answer = upstream.getresponse()
                     if self.command in WRITES:
                         # Read to the end: only then the write is done.

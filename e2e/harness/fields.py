@@ -1,5 +1,6 @@
 """Fields that a manager owns in an object, found in its `managedFields`, and other values for them."""
 
+import base64
 import json
 import re
 
@@ -85,7 +86,9 @@ def changes(found: dict, path: tuple) -> list[list[dict]]:
         # Of another volume, which has to be there.
         pod, other = steps[:-5], f"other-{steps[-4]}-{steps[-5]}".lower()
         return [[{"op": "add", "path": pointer([*pod, "volumes", "-"]), "value": {"name": other, "emptyDir": {}}}, {"op": "replace", "path": pointer(steps), "value": other}]]
-    if isinstance(value, bool):
+    if found["kind"] == "Secret" and path[0] == "data":
+        others = [base64.b64encode(b"x").decode()]
+    elif isinstance(value, bool):
         others = [not value]
     elif isinstance(value, int):
         others = [value + 1, value - 1]
