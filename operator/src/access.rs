@@ -23,7 +23,7 @@ use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use crate::drift::{Path, holder_of};
+use crate::drift::{self, Path, holder_of};
 use crate::plan::{Drift, FIELD_MANAGER};
 use crate::render::NAME_LABEL;
 use crate::secret::{SecretError, Secrets};
@@ -254,24 +254,28 @@ fn has(live: &Secret, data: &BTreeMap<String, ByteString>) -> bool {
 
 fn changed(secret: &Secret) -> Option<&str> {
     let annotations = secret.metadata.annotations.as_ref()?;
-    annotations.get(CHANGED_ANNOTATION).map(String::as_str)
+    let found = annotations.get(CHANGED_ANNOTATION)?;
+    // Whatever else is there, somebody wrote.
+    found.parse::<Timestamp>().is_ok().then_some(found.as_str())
 }
 
 /// Whether `live` has all that was rendered: values, labels, annotation and owner.
 pub(crate) fn is_same(wanted: &Secret, live: &Secret) -> bool {
-    let has_labels = wanted.labels().iter().all(|(key, value)| {
-        let found = live.labels().get(key);
-        found == Some(value)
-    });
-    let owned = wanted.owner_references().iter().all(|owner| {
-        let owners = live.owner_references().iter();
-        owners.map(|live| &live.uid).any(|uid| *uid == owner.uid)
-    });
     let data = wanted.data.as_ref();
     data.is_none_or(|data| has(live, data))
-        && has_labels
-        && owned
+        && metadata_differs(wanted, live).is_empty()
         && changed(wanted) == changed(live)
+}
+
+/// Labels and owner that are not as wanted.
+fn metadata_differs(wanted: &Secret, live: &Secret) -> Vec<Path> {
+    let meant = |secret: &Secret| {
+        json!({"metadata": {
+            "labels": secret.metadata.labels,
+            "ownerReferences": secret.metadata.owner_references,
+        }})
+    };
+    drift::differences(&meant(wanted), &meant(live))
 }
 
 /// What stands against keeping the gateway's Secret: one of its name that somebody else made.
@@ -284,20 +288,21 @@ pub(crate) fn name_taken(live: &Secret, name: &str, owner: &OwnerReference) -> O
 
 /// What others changed in the gateway's Secret: values that they hold and that are not `wanted`.
 pub(crate) fn drift(wanted: &Secret, live: &Secret) -> Vec<Drift> {
-    let wanted = wanted.data.iter().flatten();
-    let changed = wanted.filter(|(name, value)| {
+    let data = wanted.data.iter().flatten();
+    let changed = data.filter(|(name, value)| {
         let live = live.data.as_ref();
         live.and_then(|live| live.get(*name)) != Some(*value)
     });
-    let of = |name: &str| {
-        let path = Path::fields(&["data", name]);
+    let changed = changed.map(|(name, _)| Path::fields(&["data", name]));
+    let of = |path: Path| {
         let manager = holder_of(&path, live.managed_fields(), &[FIELD_MANAGER])?.to_owned();
         Some(Drift {
             path,
             manager: Some(manager),
         })
     };
-    changed.filter_map(|(name, _)| of(name)).collect()
+    let metadata = metadata_differs(wanted, live);
+    changed.chain(metadata).filter_map(of).collect()
 }
 
 /// Annotation of the pod for the content of the gateway's Secret, where the pod may not have it

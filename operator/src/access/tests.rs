@@ -312,9 +312,37 @@ fn what_others_changed_is_seen() {
     assert!(!same(&|live| live.metadata.labels = None));
     assert!(!same(&|live| live.metadata.annotations = None));
     assert!(!same(&|live| {
+        let annotations = live.metadata.annotations.get_or_insert_default();
+        annotations.insert(CHANGED_ANNOTATION.to_owned(), "x".to_owned());
+    }));
+    assert!(!same(&|live| {
+        let owners = live.metadata.owner_references.iter_mut().flatten();
+        owners.for_each(|owner| owner.name = "other".to_owned());
+    }));
+    assert!(!same(&|live| {
         let data = live.data.get_or_insert_default();
         data.insert("root-user".to_owned(), ByteString(Vec::new()));
     }));
+}
+
+#[test]
+fn who_changed_a_label_is_told() {
+    let rendered = look(&with("one"), None, 0);
+    let mut live = rendered.secret.clone();
+    let labels = live.metadata.labels.get_or_insert_default();
+    labels.insert(NAME_LABEL.to_owned(), "other".to_owned());
+    live.metadata.managed_fields = serde_json::from_value(json!([{
+        "manager": "kubectl-label",
+        "fieldsV1": {"f:metadata": {"f:labels": {(format!("f:{NAME_LABEL}")): {}}}},
+    }]))
+    .unwrap();
+    let told = drift(&rendered.secret, &live);
+    let told: Vec<_> = told
+        .iter()
+        .map(|drift| (drift.path.to_string(), drift.manager.as_deref()))
+        .collect();
+    let path = format!("metadata.labels[{NAME_LABEL}]");
+    assert_eq!(told, [(path, Some("kubectl-label"))]);
 }
 
 #[test]
