@@ -132,6 +132,19 @@ impl Observed {
         Some((view(found)?, found.restart_count))
     }
 
+    /// Exit status and message with which the take-over's container ended before it was started
+    /// again, if it failed.
+    pub fn migrate_before(&self) -> Option<(i32, String)> {
+        let status = self.pod()?.status.as_ref()?;
+        let found = status.init_container_statuses.iter().flatten();
+        let found = found
+            .into_iter()
+            .find(|one| one.name == MIGRATE_CONTAINER)?;
+        let ended = found.last_state.as_ref()?.terminated.as_ref()?;
+        let message = ended.message.as_deref().unwrap_or_default().trim();
+        (ended.exit_code != 0).then(|| (ended.exit_code, message.to_owned()))
+    }
+
     /// The first container of the pod, in the order in which they run, that keeps it from
     /// serving.
     pub fn hindrance(&self) -> Option<(String, ContainerView)> {

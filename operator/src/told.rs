@@ -12,8 +12,23 @@ pub struct Told {
     pub objects: Option<i64>,
     /// Bytes that the present phase is through with.
     pub bytes: Option<i64>,
+    /// The bulk of the copy is done: a later phase is at work.
+    pub past_copy: bool,
     /// The take-over cannot begin: it is still connecting, and something failed.
     pub connecting_fails: bool,
+}
+
+/// Phases after the copy (docs/reference/migrate-output.md).
+const LATER: [&str; 7] = [
+    "held", "final", "verify", "mark", "recheck", "merge", "reverse",
+];
+
+impl Told {
+    /// Whether an attempt got further than one before it, which was through with so many objects.
+    pub fn is_beyond(&self, through: u64) -> bool {
+        let through = i64::try_from(through).unwrap_or(i64::MAX);
+        self.past_copy || self.objects.is_some_and(|now| now > through)
+    }
 }
 
 /// Reads OpenMetrics text.
@@ -45,6 +60,7 @@ pub fn read(text: &str) -> Told {
         bytes: value("filestore_migrate_phase_bytes_done")
             .map(whole)
             .filter(|_| phase("copy")),
+        past_copy: LATER.iter().any(|name| phase(name)),
         connecting_fails: phase("connect")
             && value("filestore_migrate_last_error_timestamp_seconds").is_some(),
     }

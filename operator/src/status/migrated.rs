@@ -95,13 +95,7 @@ pub(super) fn condition(
             }
         }
         Some((ContainerView::Ended { code, message }, _)) => {
-            let told = summary::read(&message);
-            let reason = reason_of_end(code, &told);
-            let cure = cure(code, &told);
-            let text = or(told.text, || {
-                format!("the take-over ended with exit code {code}")
-            });
-            Verdict::new(false, reason, text + cure)
+            failed(code, &summary::read(&message), "")
         }
         // The truth is on the volume. That the hand-over was seen once is good enough for a pod that
         // is stopped or starts again: all it does then is to look for news on the source.
@@ -115,9 +109,8 @@ pub(super) fn condition(
             reason::SOURCE_UNREACHABLE,
             "the legacy store does not answer; the log of the container migrate says how",
         ),
-        Some((ContainerView::Running, _)) => {
-            Verdict::new(false, reason::COPYING, "the take-over runs")
-        }
+        Some((ContainerView::Running, _)) => once_more(observed)
+            .unwrap_or_else(|| Verdict::new(false, reason::COPYING, "the take-over runs")),
         _ => match &migration.source {
             Some(Source::Offline { claim, .. }) if observed.source_claim.is_none() => Verdict::new(
                 false,
@@ -129,6 +122,28 @@ pub(super) fn condition(
             _ => Verdict::new(false, reason::PENDING, "the take-over has not begun"),
         },
     }
+}
+
+fn failed(code: i32, told: &Summary, more: &str) -> Verdict {
+    let text = or(told.text.clone(), || {
+        format!("the take-over ended with exit code {code}")
+    });
+    let text = format!("{text}{}{more}", cure(code, told));
+    Verdict::new(false, reason_of_end(code, told), text)
+}
+
+/// Why the take-over failed before the container was started again, until it got further: whoever
+/// looks in between has to see it. One that was killed goes on where it was.
+fn once_more(observed: &Observed) -> Option<Verdict> {
+    let (code, message) = observed.migrate_before()?;
+    let is_told = CODES
+        .iter()
+        .any(|(known, reason)| *known == code && *reason != reason::INTERRUPTED);
+    let told = summary::read(&message);
+    // What differed at the end is seen at the end.
+    let further = reason_of(code) != reason::VERIFY_FAILED
+        && observed.told.is_beyond(told.through.unwrap_or_default());
+    (is_told && !further).then(|| failed(code, &told, "; it is tried again"))
 }
 
 fn was_completed(id: Option<&str>, previous: &FilestoreStatus) -> bool {

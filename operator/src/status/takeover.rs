@@ -167,10 +167,13 @@ impl Jobs<'_> {
             // One that failed was no hindrance.
             .filter(|last| last.kind != JobKind::Gate)?;
         // A final pass got further when it waits for the word, which is another stage.
-        let through = now.and(self.observed.told.objects);
-        let before = i64::try_from(last.summary.through.unwrap_or_default());
-        let further = through.is_some_and(|through| through > before.unwrap_or(i64::MAX));
-        if further && kind != JobKind::Final {
+        let further = now.is_some_and(|now| {
+            let through = last.summary.through.unwrap_or_default();
+            // A conflict is found in the midst of the way back; only a correction promises more.
+            let may_be = kind == JobKind::Copy || kind == JobKind::Back && now.failures == 0;
+            may_be && self.observed.told.is_beyond(through)
+        });
+        if further {
             return None;
         }
         let text = format!("{}; it is tried again", told(last));

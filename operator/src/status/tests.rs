@@ -137,7 +137,7 @@ fn a_take_over_is_told_from_its_container() {
         ),
         (
             migrate(&json!({"running": {}})),
-            "Migrating False/Copying False/NoProblem False/Copying",
+            "Migrating False/SourceUnreachable False/NoProblem False/SourceUnreachable",
         ),
         (
             ended(0),
@@ -191,6 +191,38 @@ fn a_take_over_is_told_from_its_container() {
         let status = judge(&filestore, &cluster(&pod), &FilestoreStatus::default());
         assert_eq!(words(&status), expected, "{pod}");
     }
+}
+
+#[test]
+fn why_it_failed_is_told_until_the_container_gets_further() {
+    let filestore = filestore(TAKE_OVER);
+    let running = |code: i32, message: &str| {
+        let mut pod = migrate(&json!({"running": {}}));
+        pod["initContainerStatuses"][0]["lastState"]["terminated"] =
+            json!({"exitCode": code, "message": message});
+        cluster(&pod)
+    };
+    let reason = |observed: &Observed| {
+        let status = judge(&filestore, observed, &FilestoreStatus::default());
+        find(&status, reason::MIGRATED).unwrap().reason.clone()
+    };
+    let full = r#"{"exit":1,"meaning":"some objects failed","outcomes":{"copied":4,"skipped":2,"deleted":0,"failed":1}}"#;
+    let mut observed = running(1, full);
+    assert_eq!(reason(&observed), "ObjectsFailed");
+    observed.told.objects = Some(7);
+    assert_eq!(reason(&observed), "ObjectsFailed");
+    observed.told.objects = Some(8);
+    assert_eq!(reason(&observed), "Copying");
+    observed.told.objects = None;
+    observed.told.past_copy = true;
+    assert_eq!(reason(&observed), "Copying");
+    // What differed at the end is seen at the end.
+    let mut observed = running(3, "both sides differ");
+    observed.told.past_copy = true;
+    assert_eq!(reason(&observed), "VerifyFailed");
+    // One that was killed goes on, and so does one that ended in order.
+    assert_eq!(reason(&running(137, "")), "Copying");
+    assert_eq!(reason(&running(130, "stopped")), "Copying");
 }
 
 #[test]
