@@ -1,4 +1,4 @@
-"""What bounds a take-over of a MinIO in the cluster: which buckets, how fast, how long, how many deletions."""
+"""What bounds a take-over of a MinIO in the cluster: which buckets, how fast, how long, how many deletions, how many workers."""
 
 import json
 
@@ -81,4 +81,50 @@ def test_more_deletions_than_allowed_stop_it_before_the_store_stops(namespace, o
     namespace.apply(takes_over(cutover="manual", maxDelete=2, approve=plan))
     namespace.wait("Migrated=True/Completed", seconds=180)
     namespace.wait("Ready=True/Serving")
+    assert_same(shown(client), expected)
+
+
+def test_several_workers_share_the_rounds(namespace, operator, legacy):
+    client = legacy.client()
+    for number in range(90):
+        client.put_object(Bucket=BUCKET, Key=f"shared/{number:02}", Body=pattern(20_000, str(number)))
+    expected = shown(client)
+    count = sum(map(len, expected.values()))
+    pages = client.get_paginator("list_objects_v2").paginate
+    size = sum(one["Size"] for bucket in expected for page in pages(Bucket=bucket) for one in page.get("Contents", []))
+    # Slow enough to be looked at, whatever there is.
+    namespace.apply(takes_over(shards=3, bandwidth=str(size // 15), cutover="manual"))
+
+    def workers() -> dict[str, dict]:
+        pods = namespace.pods("batch.kubernetes.io/job-name=files-copy-1")
+        return {pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]: pod for pod in pods}
+
+    def percent() -> int:
+        return namespace.get("filestore", "files").get("status", {}).get("migration", {}).get("copiedPercent", 0)
+
+    namespace.until("all of them tell how far they are", lambda: 0 < percent() < 100, 90)
+    before = workers()
+    assert set(before) == {"0", "1", "2"}
+    assert len({pod["spec"]["nodeName"] for pod in before.values()}) == 1
+    # One that goes is started again alone.
+    namespace("delete", "pod", before["1"]["metadata"]["name"])
+    found = namespace.wait("Migrated=False/AwaitingApproval", seconds=240)
+    assert found["status"]["migration"]["copiedPercent"] == 100
+    after = workers()
+    same = {index for index in before if before[index]["metadata"]["uid"] == after[index]["metadata"]["uid"]}
+    assert same == {"0", "2"}
+    job = namespace.get("job", "files-copy-1")
+    assert (job["status"]["succeeded"], job["status"]["completedIndexes"]) == (3, "0-2")
+    told = arguments(namespace, "files-copy-1")
+    assert (told["--shard"], told["--bandwidth"]) == ("$(JOB_COMPLETION_INDEX)/3", str(size // 15 // 3))
+    ends = ended(namespace, "files-copy-1")
+    assert [code for code, _ in ends] == [0, 0, 0]
+    shares = [summary["outcomes"]["copied"] + summary["outcomes"]["skipped"] for _, summary in ends]
+    assert sum(shares) == count and min(shares) > 0, shares
+    assert "--shard" not in arguments(namespace, "files-gate-1")
+
+    namespace.apply(takes_over(shards=3, cutover="manual", approve=found["status"]["migration"]["plan"]["hash"]))
+    namespace.wait("Migrated=True/Completed", seconds=180)
+    namespace.wait("Ready=True/Serving")
+    assert "--shard" not in arguments(namespace, "files-final-1")
     assert_same(shown(client), expected)

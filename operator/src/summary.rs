@@ -21,6 +21,8 @@ pub struct Summary {
     pub copied: Option<(u64, u64)>,
     /// Objects that it was through with, the failed ones among them.
     pub through: Option<u64>,
+    /// Bytes that were copied.
+    pub copied_bytes: Option<u64>,
     /// Why something stays behind.
     pub left_behind: Vec<String>,
 }
@@ -36,6 +38,7 @@ struct File {
     failures: Vec<String>,
     marker: Option<Stage>,
     outcomes: Option<Outcomes>,
+    copied_bytes: Option<u64>,
     #[serde(default)]
     not_carried: serde_json::Map<String, serde_json::Value>,
 }
@@ -100,6 +103,7 @@ fn told(file: File) -> Summary {
             .outcomes
             .as_ref()
             .map(|found| found.copied + found.skipped + found.failed),
+        copied_bytes: file.copied_bytes,
         copied: file.outcomes.map(|found| (found.copied, found.skipped)),
         left_behind: file.not_carried.keys().cloned().collect(),
     }

@@ -28,7 +28,9 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 pub use attempt::source_keys;
-pub use job::{JobKind, JobState, JobView, next_number, views};
+pub use job::{
+    JobKind, JobState, JobView, WorkerView, Workers, next_number, views, workers_at_work,
+};
 pub use legacy::{Legacy, Namespace, find};
 pub use stage::{Back, Stage, pace, stage};
 pub use steps::steps;
@@ -166,6 +168,20 @@ pub fn plan_of(
         way_back,
         left_behind,
     }
+}
+
+/// Access modes of the claim for the data, as it is or will be.
+pub(crate) fn access_modes<'a>(
+    filestore: &'a ValidatedFilestore,
+    observed: &'a Observed,
+) -> Vec<&'a str> {
+    let claim = observed.claim.as_ref();
+    if let Some(modes) = claim.and_then(|claim| claim.spec.as_ref()?.access_modes.as_ref()) {
+        return modes.iter().map(String::as_str).collect();
+    }
+    let new = filestore.storage.new.iter();
+    new.flat_map(|new| new.access_modes.iter().map(|mode| mode.as_str()))
+        .collect()
 }
 
 /// The stage for `observed`, when a take-over in the cluster is asked for.

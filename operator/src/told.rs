@@ -10,6 +10,8 @@ pub struct Told {
     pub copied_percent: Option<i32>,
     /// Objects that the present phase is through with.
     pub objects: Option<i64>,
+    /// Objects that the present phase will look at.
+    pub objects_expected: Option<i64>,
     /// Bytes that the present phase is through with.
     pub bytes: Option<i64>,
     /// The bulk of the copy is done: a later phase is at work.
@@ -47,14 +49,22 @@ pub fn read(text: &str) -> Told {
     };
     let size = value("filestore_store_size_bytes");
     let used = size.zip(value("filestore_store_available_bytes"));
-    let copied = part(
-        value("filestore_migrate_phase_bytes_done"),
-        value("filestore_migrate_phase_bytes_expected"),
-    );
+    let bytes_expected = value("filestore_migrate_phase_bytes_expected");
+    // What was counted before and not planned is known by objects alone, and they are counted when
+    // they are listed: before they are copied.
+    let ahead = match bytes_expected {
+        None => value("filestore_migrate_in_flight").unwrap_or_default(),
+        Some(_) => 0.0,
+    };
+    let objects = value("filestore_migrate_phase_objects_done");
+    let objects = objects.map(|listed| (listed - ahead).max(0.0));
+    let copied = part(value("filestore_migrate_phase_bytes_done"), bytes_expected)
+        .or_else(|| part(objects, value("filestore_migrate_phase_objects_expected")));
     Told {
         used_percent: part(used.map(|(size, available)| size - available), size),
         copied_percent: copied.filter(|_| phase("copy")),
-        objects: value("filestore_migrate_phase_objects_done")
+        objects: objects.map(whole).filter(|_| phase("copy")),
+        objects_expected: value("filestore_migrate_phase_objects_expected")
             .map(whole)
             .filter(|_| phase("copy")),
         bytes: value("filestore_migrate_phase_bytes_done")
@@ -63,6 +73,44 @@ pub fn read(text: &str) -> Told {
         past_copy: LATER.iter().any(|name| phase(name)),
         connecting_fails: phase("connect")
             && value("filestore_migrate_last_error_timestamp_seconds").is_some(),
+    }
+}
+
+/// What workers of one round tell together: those that run, objects and bytes of those that ended,
+/// and how many there are. Shares are about equal: one that nobody heard of yet counts like the
+/// others.
+pub fn together(running: &[Told], ended: &[(u64, u64)], count: usize) -> Told {
+    let small = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let copying: Vec<(i64, i64, i64)> = running
+        .iter()
+        .filter_map(|told| Some((told.objects?, told.objects_expected?, told.bytes?)))
+        .collect();
+    let heard = copying.len() + ended.len();
+    let connecting_fails = copying.is_empty() && running.iter().any(|told| told.connecting_fails);
+    if heard == 0 {
+        return Told {
+            connecting_fails,
+            ..Told::default()
+        };
+    }
+    let over: i64 = ended.iter().map(|(objects, _)| small(*objects)).sum();
+    let objects = copying.iter().map(|(objects, ..)| objects).sum::<i64>() + over;
+    let known = copying
+        .iter()
+        .map(|(objects, expected, _)| (*objects).max(*expected))
+        .sum::<i64>()
+        + over;
+    let bytes = copying.iter().map(|(.., bytes)| bytes).sum::<i64>()
+        + ended.iter().map(|(_, bytes)| small(*bytes)).sum::<i64>();
+    let part = |number: i64, of: usize| number.saturating_mul(small(of as u64));
+    let done = part(objects, heard).saturating_mul(100);
+    let percent = done.checked_div(part(known, count.max(heard)));
+    Told {
+        copied_percent: percent.and_then(|percent| i32::try_from(percent.min(100)).ok()),
+        objects: Some(objects),
+        bytes: Some(bytes),
+        connecting_fails,
+        ..Told::default()
     }
 }
 
@@ -104,9 +152,52 @@ mod tests {
         assert_eq!(read(text).copied_percent, Some(99));
         let verifying = text.replace("\"copy\"", "\"verify\"");
         assert_eq!(read(&verifying).copied_percent, None);
+        // Nobody planned what is compared.
+        let text = "filestore_migrate_phase{phase=\"copy\"} 1\n\
+            filestore_migrate_phase_bytes_done 7\nfilestore_migrate_phase_objects_done 4\n\
+            filestore_migrate_in_flight 1\nfilestore_migrate_phase_objects_expected 4\n";
+        let told = read(text);
+        assert_eq!(
+            (told.copied_percent, told.objects_expected),
+            (Some(75), Some(4))
+        );
         let text = "filestore_migrate_phase{phase=\"connect\"} 1\n";
         assert!(!read(text).connecting_fails);
         let failing = format!("{text}filestore_migrate_last_error_timestamp_seconds 1796000000\n");
         assert!(read(&failing).connecting_fails);
+    }
+
+    #[test]
+    fn workers_tell_together() {
+        let at = |objects, expected| Told {
+            objects: Some(objects),
+            objects_expected: Some(expected),
+            bytes: Some(objects * 10),
+            copied_percent: Some(1),
+            ..Told::default()
+        };
+        let connecting = Told {
+            connecting_fails: true,
+            ..Told::default()
+        };
+        // 10 of 100, 50 of 100, and one that ended after 100.
+        let told = together(&[at(10, 100), at(50, 100)], &[(100, 5000)], 3);
+        assert_eq!(told.copied_percent, Some(53));
+        assert_eq!((told.objects, told.bytes), (Some(160), Some(5600)));
+        // One that does not tell yet has as much to do as the others.
+        let told = together(&[at(50, 100), connecting], &[], 2);
+        assert_eq!(
+            (told.copied_percent, told.connecting_fails),
+            (Some(25), false)
+        );
+        let told = together(&[connecting, connecting], &[], 2);
+        assert_eq!((told.copied_percent, told.connecting_fails), (None, true));
+        assert_eq!(together(&[], &[], 2), Told::default());
+        // What clients added meanwhile is more than was counted.
+        assert_eq!(
+            together(&[at(120, 100)], &[(100, 1)], 2).copied_percent,
+            Some(100)
+        );
+        assert_eq!(together(&[], &[(0, 0), (0, 0)], 2).copied_percent, None);
     }
 }

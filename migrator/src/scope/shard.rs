@@ -64,6 +64,9 @@ impl fmt::Display for Shard {
 pub struct Cuts {
     /// In order; one fewer than there are shards, or none when there was nothing to cut.
     pub places: Vec<Place>,
+    /// Objects in each range when it was cut; empty when nobody counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<u64>,
 }
 
 impl Cuts {
@@ -93,8 +96,19 @@ impl Cuts {
 pub(crate) struct Sampler {
     distance: u64,
     work: u64,
+    objects: u64,
     sampled: u64,
-    samples: Vec<(u64, Place)>,
+    samples: Vec<Sample>,
+}
+
+/// Where a listing could be cut.
+#[derive(Debug)]
+struct Sample {
+    /// Work up to the place, itself among it.
+    work: u64,
+    /// Objects up to the place, itself among them.
+    objects: u64,
+    place: Place,
 }
 
 impl Default for Sampler {
@@ -102,6 +116,7 @@ impl Default for Sampler {
         Self {
             distance: 1,
             work: 0,
+            objects: 0,
             sampled: 0,
             samples: Vec::new(),
         }
@@ -113,6 +128,7 @@ impl Sampler {
     pub(crate) fn add(&mut self, bucket: &BucketName, entry: &Entry) {
         let work = OBJECT_COST.saturating_add(entry.size);
         self.work = self.work.saturating_add(work);
+        self.objects += 1;
         if self.work - self.sampled < self.distance {
             return;
         }
@@ -121,7 +137,11 @@ impl Sampler {
             bucket: bucket.clone(),
             key: entry.key.clone(),
         };
-        self.samples.push((self.work, place));
+        self.samples.push(Sample {
+            work: self.work,
+            objects: self.objects,
+            place,
+        });
         if self.samples.len() >= SAMPLES {
             let mut kept = 0;
             self.samples.retain(|_| {
@@ -134,19 +154,31 @@ impl Sampler {
 
     /// Cuts what was listed into `count` ranges of about equal work.
     pub(crate) fn cuts(self, count: u32) -> Cuts {
-        let Some((_, end)) = self.samples.last() else {
-            return Cuts { places: Vec::new() };
+        let Some(end) = self.samples.last() else {
+            return Cuts {
+                places: Vec::new(),
+                objects: Vec::new(),
+            };
         };
-        let places = (1..count).map(|index| {
-            let wanted = u128::from(self.work) * u128::from(index) / u128::from(count);
-            let at = self
-                .samples
-                .partition_point(|(work, _)| u128::from(*work) < wanted);
-            let sample = self.samples.get(at).map(|(_, place)| place);
-            sample.unwrap_or(end).clone()
+        let chosen: Vec<&Sample> = (1..count)
+            .map(|index| {
+                let wanted = u128::from(self.work) * u128::from(index) / u128::from(count);
+                let at = self
+                    .samples
+                    .partition_point(|sample| u128::from(sample.work) < wanted);
+                self.samples.get(at).unwrap_or(end)
+            })
+            .collect();
+        let mut before = 0;
+        let ends = chosen.iter().map(|sample| sample.objects);
+        let objects = ends.chain([self.objects]).map(|end| {
+            let mine = end - before;
+            before = end;
+            mine
         });
         Cuts {
-            places: places.collect(),
+            objects: objects.collect(),
+            places: chosen.iter().map(|sample| sample.place.clone()).collect(),
         }
     }
 }
@@ -210,11 +242,13 @@ mod tests {
         let total: u64 = objects.iter().map(|(_, entry)| cost(entry)).sum();
         for index in 0..7 {
             let range = cuts.range(Shard { index, count: 7 });
-            let mine: u64 = objects
+            let mine: Vec<u64> = objects
                 .iter()
                 .filter(|(bucket, entry)| range.contains(bucket, entry.key.as_str()))
                 .map(|(_, entry)| cost(entry))
-                .sum();
+                .collect();
+            assert_eq!(cuts.objects[index as usize], mine.len() as u64);
+            let mine: u64 = mine.iter().sum();
             let fair = total / 7;
             assert!(
                 mine.abs_diff(fair) < fair / 50 + (64 << 20),

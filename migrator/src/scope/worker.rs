@@ -236,9 +236,11 @@ mod tests {
         let (mine, theirs) = (
             Cuts {
                 places: vec![place("m")],
+                objects: vec![3, 4],
             },
             Cuts {
                 places: vec![place("z")],
+                objects: Vec::new(),
             },
         );
         assert_eq!(read(&path).unwrap(), None);

@@ -22,6 +22,10 @@ use super::CredentialsSpec;
     )
     .message("cutover, approve and rollback go with a legacy store in the cluster, not with endpoint or existingClaim"),
     validation = Rule::new(
+        "!has(self.shards) || !has(self.source) || !(has(self.source.endpoint) || has(self.source.existingClaim))"
+    )
+    .message("shards go with a legacy store in the cluster: from endpoint or existingClaim it is taken over by the one pod that serves afterwards"),
+    validation = Rule::new(
         "!has(self.rollback) || !has(self.id) || self.rollback.requestID == self.id"
     )
     .message("rollback.requestID must be the id of the migration that is to be undone"),
@@ -61,12 +65,18 @@ pub struct MigrationSpec {
     #[schemars(range(min = 1, max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u16>,
-    /// Bytes of objects to read from the legacy store in a second, at most, for example `20Mi`.
-    /// From the stop of a legacy store in the cluster on there is no limit: clients wait. Default:
+    /// Bytes of objects to read from the legacy store in a second, at most, for example `20Mi`; all
+    /// workers of a round together. From the stop of a legacy store in the cluster on there is no limit: clients wait. Default:
     /// none.
     #[schemars(length(max = 16), regex(pattern = r"^[1-9][0-9]*(Ki|Mi|Gi|k|M|G)?$"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<String>,
+    /// Pods that share each round of copying, each of which copies `parallelism` objects at the
+    /// same time; of a legacy store in the cluster. They run on one node, unless several can mount
+    /// the volume. Default 1.
+    #[schemars(range(min = 1, max = 16))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u16>,
     /// How long a round of copying (or, from `endpoint` and `existingClaim`, a start of the
     /// take-over) may last, for example `6h` or `1h30m`; the next one goes on where it was. Does
     /// not bound the cut-over. Default: no limit.

@@ -105,6 +105,10 @@ const SOURCE_STAYS: &str = "!has(oldSelf.spec.migration) || !has(oldSelf.spec.mi
 #[x_kube(
     validation = Rule::new("(has(self.engine) && self.engine == 'versitygw') == has(self.versitygw)")
         .message("versitygw is set exactly when engine is versitygw"),
+    validation = Rule::new(
+        "!has(self.migration) || !has(self.migration.shards) || self.migration.shards == 1 || !has(self.storage.accessModes) || !self.storage.accessModes.exists(mode, mode == 'ReadWriteOncePod')"
+    )
+    .message("migration.shards needs a volume that several pods can mount, not access mode ReadWriteOncePod"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FilestoreSpec {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::future::join_all;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
@@ -20,7 +21,7 @@ use crate::observed::Observed;
 use crate::render;
 use crate::secret::Secrets;
 use crate::takeover::{self, Legacy, Mark, Namespace, Takeover, Workload};
-use crate::told::Told;
+use crate::told::{self, Told};
 use crate::validate::{InCluster, Source, ValidatedFilestore};
 
 /// A Filestore as it is in the cluster.
@@ -174,10 +175,27 @@ pub(super) async fn cluster(
     // In the middle of a cut-over clients wait: nothing is asked then that is not needed.
     let record = observed.takeover.as_ref().and_then(Takeover::record);
     let in_a_hurry = record.is_some_and(|record| record.stage == Mark::Frozen);
-    if let Some(address) = observed.asked().filter(|_| !in_a_hurry) {
-        observed.told = stores.told(address).await;
+    if !in_a_hurry {
+        observed.told = told(&observed, stores).await;
     }
     Ok(observed)
+}
+
+/// What those tell that work: the pod, or the workers of a round together.
+async fn told(observed: &Observed, stores: &dyn Stores) -> Told {
+    let workers = observed
+        .takeover
+        .as_ref()
+        .and_then(|seen| takeover::workers_at_work(&seen.jobs, &seen.job_pods));
+    if let Some(workers) = workers {
+        let asked = workers.addresses.iter();
+        let all = join_all(asked.map(|address| stores.told(*address))).await;
+        return told::together(&all, &workers.ended, workers.count);
+    }
+    match observed.asked() {
+        Some(address) => stores.told(address).await,
+        None => Told::default(),
+    }
 }
 
 /// Whether a pod of a Filestore is its server; the others belong to Jobs.

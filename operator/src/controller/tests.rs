@@ -5,6 +5,7 @@ mod access;
 mod claims;
 mod cutover;
 mod extras;
+mod indexed;
 mod killed;
 mod legacy;
 mod rounds;
@@ -12,6 +13,7 @@ pub(crate) mod server;
 
 use std::sync::Arc;
 
+use filestore_common::marker::MarkerState;
 use kube::core::DeserializeGuard;
 use serde_json::{Value, json};
 

@@ -1,9 +1,11 @@
 //! Jobs of a take-over: rounds of copying, the final pass that waits, the way back.
 //!
 //! A Job is made once and its template never changes. It runs one pod and is not tried again by
-//! itself: the operator paces, and reads why the last one failed.
+//! itself: the operator paces, and reads why the last one failed. A round of copying may be shared
+//! by several ([`workers`]).
 
 mod args;
+mod workers;
 
 use std::collections::BTreeMap;
 
@@ -85,6 +87,10 @@ pub struct JobRequest<'a> {
     pub run: &'a str,
     /// Node that it has to run on: where the legacy drive is mounted.
     pub node: Option<&'a str>,
+    /// How many pods share it; 1 = a plain Job.
+    pub shards: u16,
+    /// Pods on several nodes may mount the volume.
+    pub spread: bool,
     /// The legacy store.
     pub legacy: &'a Legacy,
     /// Its keys.
@@ -112,28 +118,34 @@ pub fn job(filestore: &ValidatedFilestore, request: &JobRequest<'_>) -> Job {
     ]
     .map(|(key, value)| (key.to_owned(), value.to_string()))
     .into();
+    let mut spec = JobSpec {
+        backoff_limit: Some(0),
+        active_deadline_seconds: (request.kind == JobKind::Gate).then_some(GATE_SECONDS),
+        template: PodTemplateSpec {
+            metadata: Some(ObjectMeta {
+                labels: Some(labels.clone()),
+                annotations: Some(filestore.pod.annotations.clone())
+                    .filter(|annotations| !annotations.is_empty()),
+                ..ObjectMeta::default()
+            }),
+            spec: Some(pod(filestore, request)),
+        },
+        ..JobSpec::default()
+    };
+    if request.shards > 1 {
+        let migration = filestore.migration.as_ref();
+        let deadline = migration.is_some_and(|migration| migration.deadline.is_some());
+        workers::share(&mut spec, request.shards, deadline);
+    }
     Job {
         metadata: ObjectMeta {
             name: Some(format!("{}-{kind}-{}", filestore.name, request.number)),
             namespace: filestore.namespace.clone(),
-            labels: Some(labels.clone()),
+            labels: Some(labels),
             annotations: Some(annotations),
             ..ObjectMeta::default()
         },
-        spec: Some(JobSpec {
-            backoff_limit: Some(0),
-            active_deadline_seconds: (request.kind == JobKind::Gate).then_some(GATE_SECONDS),
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(labels),
-                    annotations: Some(filestore.pod.annotations.clone())
-                        .filter(|annotations| !annotations.is_empty()),
-                    ..ObjectMeta::default()
-                }),
-                spec: Some(pod(filestore, request)),
-            },
-            ..JobSpec::default()
-        }),
+        spec: Some(spec),
         ..Job::default()
     }
 }
@@ -171,8 +183,17 @@ fn pod(filestore: &ValidatedFilestore, request: &JobRequest<'_>) -> PodSpec {
         service_account_name: Some(filestore.name.clone()),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
-        affinity: request.node.map(on_node),
+        affinity: affinity(&filestore.name, request),
         ..PodSpec::default()
+    }
+}
+
+/// Where the pod has to run.
+fn affinity(name: &str, request: &JobRequest<'_>) -> Option<Affinity> {
+    match request.node {
+        _ if request.shards > 1 && request.spread => None,
+        None if request.shards > 1 => Some(workers::beside_each_other(name, request)),
+        node => node.map(on_node),
     }
 }
 

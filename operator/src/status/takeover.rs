@@ -199,6 +199,15 @@ fn running(jobs: &Jobs<'_>, job: &JobView) -> Verdict {
         return no(reason::SOURCE_UNREACHABLE, text);
     }
     let text = match job.kind {
+        JobKind::Copy if !job.workers.is_empty() => {
+            let done = job.workers.iter().filter(|worker| worker.is_done());
+            format!(
+                "round {} of copying, {} of {} workers done; the legacy store serves",
+                job.round,
+                done.count(),
+                job.workers.len()
+            )
+        }
         JobKind::Copy => format!("round {} of copying; the legacy store serves", job.round),
         JobKind::Gate => "the image of the legacy store is tried".to_owned(),
         _ => "the final pass gets ready; the legacy store serves".to_owned(),
@@ -298,7 +307,8 @@ pub(super) fn numbers(
         _ => None,
     };
     MigrationStatus {
-        copied_percent: if done {
+        // What runs after a round that ended well looks at it once more.
+        copied_percent: if done || copied.is_some_and(JobView::is_done) {
             Some(100)
         } else {
             told.copied_percent.or(before.copied_percent)

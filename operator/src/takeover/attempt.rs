@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{JobKind, JobView, Legacy, Takeover, dressed, next_number};
+use super::{JobKind, JobView, Legacy, Takeover, access_modes, dressed, next_number};
 use crate::observed::Observed;
 use crate::render::{self, AFTER_ANNOTATION, JobRequest, USED_ANNOTATION};
 use crate::validate::{InCluster, KeyPair, ValidatedFilestore};
@@ -112,8 +112,12 @@ impl Attempts<'_> {
             .legacy_pods
             .iter()
             .find_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
+        let migration = filestore.migration.as_ref();
+        let shards = migration.map_or(1, |migration| migration.shards);
         let request = JobRequest {
             kind,
+            shards: if kind == JobKind::Copy { shards } else { 1 },
+            spread: access_modes(filestore, self.observed).contains(&"ReadWriteMany"),
             number: next_number(&seen.jobs, kind),
             round,
             failures,

@@ -1,5 +1,7 @@
 //! Jobs of a take-over, as facts.
 
+mod workers;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -17,6 +19,8 @@ use crate::summary::{self, Summary};
 
 /// Exit status of `migrate copy` when objects kept changing (docs/reference/exit-codes.md).
 const CHANGED: i32 = 7;
+
+pub use workers::{WorkerView, Workers, at_work as workers_at_work};
 
 /// What a Job is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,8 +109,8 @@ pub struct JobView {
     pub suspended: bool,
     /// Its pod.
     pub pod: Option<String>,
-    /// Where that pod can be asked how far it is.
-    pub address: Option<std::net::IpAddr>,
+    /// How those stand that share it; empty when one pod does it all.
+    pub workers: Vec<WorkerView>,
 }
 
 impl JobView {
@@ -181,16 +185,15 @@ fn view_of(job: &Job, pods: &[Pod]) -> Option<JobView> {
         .into_iter()
         .find(|kind| kind.as_str() == word.as_str())?;
     let name = job.name_any();
-    let pod = pods
-        .iter()
-        .filter(|pod| {
-            let labels = pod.labels();
-            let of = ["batch.kubernetes.io/job-name", "job-name"];
-            of.iter().any(|label| labels.get(*label) == Some(&name))
-        })
-        .max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
+    let pod = newest(pods.iter().filter(|pod| is_of(pod, &name)));
     let suspended = job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
-    let (state, message, ended) = state(job, pod, suspended);
+    let workers = workers::views(job, pods);
+    let (state, summary, ended) = if workers.is_empty() {
+        let (state, message, ended) = state(job, pod, suspended);
+        (state, summary::read(&message), ended)
+    } else {
+        workers::together(&workers, job_over(job).as_ref(), suspended)
+    };
     let made = job.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let annotations = job.annotations();
     Some(JobView {
@@ -199,7 +202,7 @@ fn view_of(job: &Job, pods: &[Pod]) -> Option<JobView> {
         round: number(annotations, ROUND_ANNOTATION),
         failures: number(annotations, FAILURES_ANNOTATION),
         used: annotations.get(USED_ANNOTATION).cloned(),
-        summary: summary::read(&message),
+        summary,
         at: annotations
             .get(ABORTED_AT_ANNOTATION)
             .and_then(|at| at.parse().ok())
@@ -209,10 +212,22 @@ fn view_of(job: &Job, pods: &[Pod]) -> Option<JobView> {
         aborted: annotations.get(ABORTED_ANNOTATION).cloned(),
         suspended,
         pod: pod.map(ResourceExt::name_any),
-        address: pod.and_then(|pod| pod.status.as_ref()?.pod_ip.as_deref()?.parse().ok()),
+        workers,
         name,
         state,
     })
+}
+
+/// Whether a pod is of the Job of this name.
+fn is_of(pod: &Pod, name: &str) -> bool {
+    let labels = pod.labels();
+    let of = ["batch.kubernetes.io/job-name", "job-name"];
+    of.iter()
+        .any(|label| labels.get(*label).is_some_and(|found| found == name))
+}
+
+fn newest<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<&'a Pod> {
+    pods.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0))
 }
 
 /// When the pod got the word: told beside it.
@@ -227,25 +242,10 @@ fn went(pod: &Pod) -> Option<Timestamp> {
 
 fn state(job: &Job, pod: Option<&Pod>, suspended: bool) -> (JobState, String, Option<Timestamp>) {
     let none = String::new;
-    let status = pod.and_then(|pod| pod.status.as_ref());
-    let containers = status.and_then(|status| status.container_statuses.as_ref());
-    let main = containers.and_then(|all| all.first());
-    let over = job_over(job);
-    // A volume that cannot be prepared keeps the worker from starting.
-    let before = status.and_then(|status| status.init_container_statuses.as_ref());
-    let before = before.and_then(|all| all.iter().find(|one| one.name == LAYOUT_CONTAINER));
-    for (container, is_main) in [(before, false), (main, true)] {
-        if let Some(ContainerView::Ended { code, message }) = container.and_then(view)
-            && (is_main || code != 0)
-        {
-            return (
-                JobState::Ended { code },
-                message,
-                container.and_then(ended_at),
-            );
-        }
+    if let Some((code, message, at)) = pod.and_then(end) {
+        return (JobState::Ended { code }, message, at);
     }
-    match over {
+    match job_over(job) {
         Some((None, at)) => return (JobState::Ended { code: 0 }, none(), at),
         Some((Some(why), at)) => return (JobState::Lost(why), none(), at),
         None => {}
@@ -253,11 +253,38 @@ fn state(job: &Job, pod: Option<&Pod>, suspended: bool) -> (JobState, String, Op
     if suspended {
         return (JobState::Lost("it was stopped".to_owned()), none(), None);
     }
-    match main.and_then(view) {
+    (at_work(pod), none(), None)
+}
+
+/// The container that does the work.
+fn worker(pod: &Pod) -> Option<&ContainerStatus> {
+    let status = pod.status.as_ref()?;
+    status.container_statuses.as_ref()?.first()
+}
+
+/// Exit status and last words of a pod that ended, and when.
+fn end(pod: &Pod) -> Option<(i32, String, Option<Timestamp>)> {
+    let status = pod.status.as_ref()?;
+    // A volume that cannot be prepared keeps the worker from starting.
+    let before = status.init_container_statuses.as_ref();
+    let before = before.and_then(|all| all.iter().find(|one| one.name == LAYOUT_CONTAINER));
+    for (container, is_main) in [(before, false), (worker(pod), true)] {
+        if let Some(ContainerView::Ended { code, message }) = container.and_then(view)
+            && (is_main || code != 0)
+        {
+            return Some((code, message, container.and_then(ended_at)));
+        }
+    }
+    None
+}
+
+/// How a pod stands that did not end.
+fn at_work(pod: Option<&Pod>) -> JobState {
+    match pod.and_then(worker).and_then(view) {
         Some(ContainerView::Running) => {
             let went = pod.and_then(went);
             let held = condition(pod, "Ready").is_some_and(|found| found.status == "True");
-            (JobState::Running { held, went }, none(), None)
+            JobState::Running { held, went }
         }
         Some(ContainerView::Waiting { reason, message })
             if !matches!(
@@ -265,15 +292,13 @@ fn state(job: &Job, pod: Option<&Pod>, suspended: bool) -> (JobState, String, Op
                 "PodInitializing" | "ContainerCreating" | ""
             ) =>
         {
-            let why = format!("{reason}: {message}");
-            (JobState::Starting(Some(why)), none(), None)
+            JobState::Starting(Some(format!("{reason}: {message}")))
         }
-        _ => {
-            let why = condition(pod, "PodScheduled")
+        _ => JobState::Starting(
+            condition(pod, "PodScheduled")
                 .filter(|found| found.status == "False")
-                .and_then(|found| found.message.clone());
-            (JobState::Starting(why), none(), None)
-        }
+                .and_then(|found| found.message.clone()),
+        ),
     }
 }
 

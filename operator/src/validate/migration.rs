@@ -7,7 +7,7 @@ use super::{
     InCluster, KeyPair, MAX_NAME, Migration, Result, Source, Storage, ValidationError, Wanted,
     key_pair,
 };
-use crate::api::{MigrationBucket, MigrationMode, MigrationSource, MigrationSpec};
+use crate::api::{AccessMode, MigrationBucket, MigrationMode, MigrationSource, MigrationSpec};
 use crate::secret::Secrets;
 
 pub(super) fn migration(
@@ -64,6 +64,7 @@ pub(super) fn migration(
             "must be from 1 to 64",
         ));
     }
+    shards(spec.shards, source.is_some(), storage)?;
     if let Some(text) = &spec.bandwidth {
         bandwidth("spec.migration.bandwidth", text)?;
     }
@@ -81,9 +82,31 @@ pub(super) fn migration(
         parallelism: spec.parallelism,
         buckets: buckets(&spec.buckets)?,
         bandwidth: spec.bandwidth.clone(),
+        shards: spec.shards.unwrap_or(1),
         deadline: spec.deadline.clone(),
         max_delete: spec.max_delete,
     })
+}
+
+/// Several workers, where several can be.
+fn shards(count: Option<u16>, direct: bool, storage: &Storage) -> Result<()> {
+    let refuse = |message: &str| Err(ValidationError::new("spec.migration.shards", message));
+    let Some(count) = count else { return Ok(()) };
+    if !(1..=16).contains(&count) {
+        return refuse("must be from 1 to 16");
+    }
+    if direct {
+        return refuse(
+            "go with a legacy store in the cluster; from endpoint or existingClaim one pod takes it over, remove them",
+        );
+    }
+    let modes = storage.new.as_ref().map(|new| new.access_modes.as_slice());
+    if count > 1 && modes.is_some_and(|modes| modes.contains(&AccessMode::ReadWriteOncePod)) {
+        return refuse(
+            "need a volume that several pods can mount; choose another access mode than ReadWriteOncePod, or remove them",
+        );
+    }
+    Ok(())
 }
 
 fn buckets(spec: &[MigrationBucket]) -> Result<Vec<(BucketName, Option<BucketName>)>> {

@@ -165,6 +165,18 @@ const REFUSED: &[(&str, &str)] = &[
         "spec.migration.deadline: \"0s\" is no time",
     ),
     (
+        "MINIMALmigration: {shards: 17}",
+        "spec.migration.shards: must be from 1 to 16",
+    ),
+    (
+        "MINIMALmigration: {shards: 2, source: {endpoint: 'http://a'}}",
+        "spec.migration.shards: go with a legacy store in the cluster",
+    ),
+    (
+        "credentials: {secretRef: {name: root}}\nstorage: {size: 1Gi, accessModes: [ReadWriteOncePod]}\nmigration: {shards: 2}",
+        "spec.migration.shards: need a volume that several pods can mount",
+    ),
+    (
         "MINIMALmigration: {buckets: [{name: one}, {name: one, target: two}]}",
         "spec.migration.buckets[1]: names \"one\" a second time",
     ),

@@ -176,6 +176,8 @@ pub struct Migration {
     pub buckets: Vec<(BucketName, Option<BucketName>)>,
     /// Bytes a second to read from the legacy store, as written; `None` = no limit.
     pub bandwidth: Option<String>,
+    /// Workers that share a round of copying; 1 = no shards.
+    pub shards: u16,
     /// How long a round of copying may last, as written; `None` = no limit.
     pub deadline: Option<String>,
     /// How many objects may be deleted; `None` = no limit.

@@ -5,8 +5,8 @@ mod again;
 mod killed;
 mod limits;
 mod refused;
+mod shards;
 
-use filestore_common::marker::MarkerState;
 use serde_json::json;
 
 use super::legacy::{LEGACY, LEGACY_POD, LEGACY_SERVICE, minio, take_over, with_minio};
@@ -23,9 +23,9 @@ fn let_time_pass(cluster: &Cluster) {
     let paths: Vec<String> = cluster.server.state().objects.keys().cloned().collect();
     for path in paths.iter().filter(|path| path.ends_with("-x")) {
         set(cluster, path, |pod| {
-            let state = &mut pod["status"]["containerStatuses"][0]["state"]["terminated"];
-            if state.is_object() {
-                state["finishedAt"] = json!("2026-11-30T10:00:00Z");
+            let at = "/status/containerStatuses/0/state/terminated/finishedAt";
+            if let Some(at) = pod.pointer_mut(at) {
+                *at = json!("2026-11-30T10:00:00Z");
             }
         });
     }

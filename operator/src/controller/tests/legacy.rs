@@ -1,11 +1,11 @@
 //! What else runs in a cluster with a legacy MinIO: its controllers and kubelet, the Jobs' pods,
 //! and the new store with the marker on its volume.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use filestore_common::marker::MarkerState;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -32,6 +32,12 @@ pub(super) struct Script {
     pub(super) late: u32,
     /// What Jobs that fail say.
     pub(super) error: Option<&'static str>,
+    /// Exit codes of workers to come, by their index; 0 when there is none.
+    pub(super) workers: Vec<(u64, i32)>,
+    /// Objects that each worker finds changed; few when there is none.
+    pub(super) shares: Vec<u64>,
+    /// What pods at these addresses tell.
+    pub(super) told: BTreeMap<IpAddr, Told>,
     /// Objects that the copy rounds to come find changed; few when there is none.
     pub(super) changed: Vec<u64>,
     /// What a Job at work tells that it is through with.
@@ -50,11 +56,13 @@ impl Volume {
 
 #[async_trait]
 impl Stores for Volume {
-    async fn told(&self, _address: IpAddr) -> Told {
-        Told {
-            objects: self.script().objects,
+    async fn told(&self, address: IpAddr) -> Told {
+        let script = self.script();
+        let told = script.told.get(&address).copied();
+        told.unwrap_or_else(|| Told {
+            objects: script.objects,
             ..Told::default()
-        }
+        })
     }
 
     async fn try_out(&self, _address: IpAddr, root: &Root, buckets: u64) -> Result<(), String> {
@@ -289,6 +297,9 @@ impl Cluster {
         if job["spec"]["suspend"] == true {
             return self.server.state().objects.remove(&at).is_some();
         }
+        if job["spec"]["completionMode"] == "Indexed" {
+            return self.indexed_acts(path);
+        }
         let Some(mut pod) = self.server.get(&at) else {
             let mut labels = job["spec"]["template"]["metadata"]["labels"].clone();
             labels["batch.kubernetes.io/job-name"] = json!(name);
@@ -386,7 +397,7 @@ impl Cluster {
     }
 }
 
-fn container(state: &Value) -> Value {
+pub(super) fn container(state: &Value) -> Value {
     json!({
         "phase": "Running", "podIP": "10.0.0.8",
         "containerStatuses": [{

@@ -2,6 +2,7 @@
 
 use super::{HOLD_FILE, HOLD_PATH, JobRequest};
 use crate::api::Prefer;
+use crate::quantity;
 use crate::render::migrate::{BANDWIDTH, DEADLINE, MAX_DELETE, bucket_args, limit};
 use crate::render::{DATA_PATH, SOURCE_PATH, minio};
 use crate::takeover::JobKind;
@@ -45,7 +46,7 @@ pub(super) fn args(filestore: &ValidatedFilestore, request: &JobRequest<'_>) -> 
         flag("--parallel", &count.to_string());
     }
     if let Some(migration) = migration {
-        args.extend(scope_and_limits(migration, request.kind));
+        args.extend(scope_and_limits(migration, request));
     }
     let mut flag = |name: &str, value: &str| args.extend([name.to_owned(), value.to_owned()]);
     match request.prefer {
@@ -65,13 +66,20 @@ pub(super) fn args(filestore: &ValidatedFilestore, request: &JobRequest<'_>) -> 
 
 /// Which buckets, and how far it may go. The empty store of the gate has no buckets; the way back
 /// keeps to those of the marker, and clients wait for it.
-fn scope_and_limits(migration: &Migration, kind: JobKind) -> Vec<String> {
+fn scope_and_limits(migration: &Migration, request: &JobRequest<'_>) -> Vec<String> {
+    let JobRequest { kind, shards, .. } = *request;
     if !matches!(kind, JobKind::Copy | JobKind::Final) {
         return Vec::new();
     }
     let mut args = bucket_args(migration);
     // The final pass keeps to it as long as the legacy store serves beside it.
-    args.extend(limit(BANDWIDTH, migration.bandwidth.as_ref()));
+    let bandwidth = migration.bandwidth.as_deref();
+    let bandwidth = bandwidth.map(|all| share_of(all, shards));
+    args.extend(limit(BANDWIDTH, bandwidth.as_ref()));
+    if shards > 1 {
+        let shard = format!("$(JOB_COMPLETION_INDEX)/{shards}");
+        args.extend(limit("--shard", Some(&shard)));
+    }
     if kind == JobKind::Copy {
         // A final pass that is cut off would have stopped the store for nothing; how long it may
         // be stopped is not its own to say.
@@ -80,4 +88,15 @@ fn scope_and_limits(migration: &Migration, kind: JobKind) -> Vec<String> {
         args.extend(limit(MAX_DELETE, migration.max_delete.as_ref()));
     }
     args
+}
+
+/// What one of several workers may read in a second of what all may.
+fn share_of(all: &str, shards: u16) -> String {
+    match quantity::nanos(all) {
+        Some(nanos) if shards > 1 => {
+            let bytes = nanos / 1_000_000_000 / i128::from(shards);
+            bytes.max(1).to_string()
+        }
+        _ => all.to_owned(),
+    }
 }

@@ -4,7 +4,7 @@ use super::{Facts, Stage, fresh_serves};
 use crate::api::CutoverPolicy;
 use crate::minio;
 use crate::status::{Problem, reason};
-use crate::takeover::{JobKind, JobState, Record, plan_of};
+use crate::takeover::{JobKind, JobState, Record, access_modes, plan_of};
 use crate::validate::Server;
 
 /// Rounds after which the rest is left to the final pass, however much clients write.
@@ -81,6 +81,9 @@ impl Facts<'_> {
         if self.filestore.suspend {
             return Stage::Suspended;
         }
+        if let Some(stage) = self.cannot_be_shared() {
+            return stage;
+        }
         // One that is stopped already is read from its drive alone.
         if legacy.workload.replicas > 0
             && let Some(stage) = self.copy()
@@ -113,6 +116,19 @@ impl Facts<'_> {
                 _ => Stage::Runs(Box::new(last.clone())),
             },
         }
+    }
+
+    /// Several workers are asked for, and one pod alone can mount the volume.
+    fn cannot_be_shared(&self) -> Option<Stage> {
+        let migration = self.filestore.migration.as_ref();
+        let shared = migration.is_some_and(|migration| migration.shards > 1);
+        let modes = access_modes(self.filestore, self.observed);
+        (shared && modes == ["ReadWriteOncePod"]).then(|| {
+            refused(format!(
+                "PersistentVolumeClaim {:?} is ReadWriteOncePod, one pod alone can mount it; remove migration.shards",
+                self.filestore.storage.claim
+            ))
+        })
     }
 
     fn make(&self, kind: JobKind, round: u32, failures: u32) -> Stage {

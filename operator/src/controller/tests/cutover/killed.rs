@@ -14,12 +14,17 @@ fn end(cluster: &Cluster) -> Value {
     })
 }
 
-async fn play(prepare: &dyn Fn(&Cluster), back: bool, kill: Option<usize>) -> (Value, usize) {
-    let mut cluster = with_minio(&take_over());
+async fn play(
+    spec: &Value,
+    prepare: &dyn Fn(&Cluster),
+    back: bool,
+    kill: Option<usize>,
+) -> (Value, usize) {
+    let mut cluster = with_minio(spec);
     prepare(&cluster);
     if back {
         cluster.carry_on().await;
-        let mut spec = take_over();
+        let mut spec = spec.clone();
         spec["migration"]["rollback"] = json!({"requestID": "run-1"});
         cluster.set_spec(&spec, 2);
     }
@@ -56,27 +61,39 @@ async fn play(prepare: &dyn Fn(&Cluster), back: bool, kill: Option<usize>) -> (V
     (end(&cluster), writes)
 }
 
-async fn the_same_end_after_each_kill(prepare: &dyn Fn(&Cluster), back: bool, least: usize) {
-    let (wanted, writes) = play(prepare, back, None).await;
+async fn the_same_end_after_each_kill(
+    spec: &Value,
+    prepare: &dyn Fn(&Cluster),
+    back: bool,
+    least: usize,
+) {
+    let (wanted, writes) = play(spec, prepare, back, None).await;
     assert!(writes >= least, "only {writes} writes to kill after");
     for kill in 1..=writes {
-        let (found, _) = play(prepare, back, Some(kill)).await;
+        let (found, _) = play(spec, prepare, back, Some(kill)).await;
         assert_eq!(found, wanted, "killed after write {kill} of {writes}");
     }
 }
 
 #[tokio::test]
 async fn killed_after_each_write_of_a_take_over() {
-    the_same_end_after_each_kill(&|_| {}, false, 25).await;
+    the_same_end_after_each_kill(&take_over(), &|_| {}, false, 25).await;
+}
+
+#[tokio::test]
+async fn killed_after_each_write_of_a_take_over_by_several_workers() {
+    // One of them is killed as well.
+    let prepare = |cluster: &Cluster| cluster.volume.script().workers = vec![(1, 137)];
+    the_same_end_after_each_kill(&shards::shared(), &prepare, false, 25).await;
 }
 
 #[tokio::test]
 async fn killed_after_each_write_of_a_failing_cut_over() {
     let fails = |cluster: &Cluster| cluster.volume.script().exits = vec![("final", 3)];
-    the_same_end_after_each_kill(&fails, false, 25).await;
+    the_same_end_after_each_kill(&take_over(), &fails, false, 25).await;
 }
 
 #[tokio::test]
 async fn killed_after_each_write_of_the_way_back() {
-    the_same_end_after_each_kill(&|_| {}, true, 5).await;
+    the_same_end_after_each_kill(&take_over(), &|_| {}, true, 5).await;
 }
