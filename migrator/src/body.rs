@@ -6,12 +6,15 @@ use std::sync::Mutex;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use filestore_common::{ETag, ObjectInfo};
+use filestore_common::{ETag, Md5Pool, Md5Stream, ObjectInfo};
 use futures::{Stream, StreamExt, stream};
-use md5::{Digest, Md5};
 
+use crate::lanes::may_block;
 use crate::source::{Body, Object};
 use crate::{Error, Kind, Result};
+
+/// Where the threads that copy hash what they read.
+static POOL: Md5Pool = Md5Pool::new();
 
 /// What an ETag says of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,12 +36,12 @@ pub struct ETagHasher {
 
 #[derive(Debug)]
 enum Mode {
-    Plain(Md5),
+    Plain(Md5Stream),
     Parts {
         sizes: Vec<u64>,
-        part: Md5,
+        part: Md5Stream,
         done: u64,
-        all: Md5,
+        all: Md5Stream,
         count: usize,
     },
     Opaque,
@@ -56,13 +59,13 @@ impl ETagHasher {
             {
                 Mode::Parts {
                     sizes: meta.part_sizes.clone(),
-                    part: Md5::new(),
+                    part: Md5Stream::default(),
                     done: 0,
-                    all: Md5::new(),
+                    all: Md5Stream::default(),
                     count: 0,
                 }
             }
-            None if meta.etag.is_md5() => Mode::Plain(Md5::new()),
+            None if meta.etag.is_md5() => Mode::Plain(Md5Stream::default()),
             _ => Mode::Opaque,
         };
         Self {
@@ -72,9 +75,9 @@ impl ETagHasher {
     }
 
     /// Takes the next bytes.
-    pub fn update(&mut self, mut bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &Bytes) {
         match &mut self.mode {
-            Mode::Plain(md5) => md5.update(bytes),
+            Mode::Plain(md5) => update(md5, bytes),
             Mode::Parts {
                 sizes,
                 part,
@@ -82,16 +85,16 @@ impl ETagHasher {
                 all,
                 count,
             } => {
+                let mut bytes = bytes.clone();
                 while let Some(size) = sizes.get(*count) {
                     let room = usize::try_from(*size - *done).unwrap_or(usize::MAX);
-                    let (now, later) = bytes.split_at(room.min(bytes.len()));
-                    part.update(now);
+                    let now = bytes.split_to(room.min(bytes.len()));
+                    update(part, &now);
                     *done += now.len() as u64;
-                    bytes = later;
                     if *done < *size {
                         return;
                     }
-                    all.update(std::mem::take(part).finalize());
+                    all.update(&std::mem::take(part).finalize());
                     *done = 0;
                     *count += 1;
                 }
@@ -103,7 +106,7 @@ impl ETagHasher {
     /// The verdict over all bytes.
     pub fn finish(mut self) -> Verdict {
         // Closes parts of zero bytes at the end.
-        self.update(&[]);
+        self.update(&Bytes::new());
         let computed = match self.mode {
             Mode::Plain(md5) => ETag::new(hex::encode(md5.finalize())),
             Mode::Parts { all, count, .. } => {
@@ -119,6 +122,15 @@ impl ETagHasher {
         } else {
             Verdict::Mismatch(computed)
         }
+    }
+}
+
+/// Hashes beside what other threads hash, where this one may wait for them.
+fn update(md5: &mut Md5Stream, bytes: &Bytes) {
+    if may_block() {
+        md5.update_beside(&POOL, bytes);
+    } else {
+        md5.update(bytes);
     }
 }
 
@@ -222,6 +234,8 @@ impl Stream for SyncBody {
 #[cfg(test)]
 mod tests {
     use std::time::SystemTime;
+
+    use md5::{Digest, Md5};
 
     use filestore_common::ObjectMeta;
     use futures::TryStreamExt;

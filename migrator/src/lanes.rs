@@ -9,9 +9,11 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::Future;
+use std::num::NonZero;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use tokio::sync::Notify;
@@ -29,6 +31,33 @@ thread_local! {
 /// Whether the current thread is one of these, and blocking it holds up nobody else.
 pub(crate) fn may_block() -> bool {
     MAY_BLOCK.get()
+}
+
+/// Whether there are more objects at work than cores: then nothing is gained by more threads for
+/// one of them, and its bytes stay in the cache of one core.
+pub(crate) fn crowded() -> bool {
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
+    may_block() && AT_WORK.load(Ordering::Relaxed) > *CORES
+}
+
+/// Jobs that are not small, in all lanes of the process.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a job while it is there.
+struct AtWork;
+
+impl AtWork {
+    fn begin() -> Self {
+        AT_WORK.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -113,7 +142,14 @@ impl<T: Send + 'static> Lanes<T> {
         let begin_thread = {
             let mut state = self.shared.state();
             state.open += 1;
-            let work = Box::pin(work);
+            let work: Work<T> = if small {
+                Box::pin(work)
+            } else {
+                Box::pin(async {
+                    let _at_work = AtWork::begin();
+                    work.await
+                })
+            };
             state.waiting.push_back(Job { work, small });
             let wanted = state.idle == 0 && state.threads < self.most;
             state.threads += usize::from(wanted);

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use self::error::explain;
 use super::{Bucket, Entry, Left, Listing, Object, Reason, Source, Tally};
 use crate::drive::{BodyReader, Content, Drive, DriveObject, Fingerprint, IDLE_INTERVAL};
+use crate::lanes::crowded;
 use crate::scope::Keys;
 use crate::volume::blocking;
 use crate::{Error, Kind, Result};
@@ -342,27 +343,36 @@ fn chunk(
     Ok(buffers.give(bytes))
 }
 
-/// The chunks after the first.
+/// The chunks after the first: read ahead by a thread of their own, unless there are other objects
+/// for every core.
 fn rest(
     name: String,
     mut reader: BodyReader,
     mut left: u64,
 ) -> impl futures::Stream<Item = Result<Bytes>> + Send {
+    let mut buffers = Buffers::default();
+    let chunks = std::iter::from_fn(move || {
+        (left > 0).then(|| {
+            let read = chunk(&mut reader, left, &mut buffers);
+            left = left.saturating_sub(read.as_ref().map_or(left, |bytes| bytes.len() as u64));
+            read.map_err(|error| explain("get", &name, error))
+        })
+    });
+    if crowded() {
+        return stream::iter(chunks).left_stream();
+    }
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::task::spawn_blocking(move || {
-        let mut buffers = Buffers::default();
-        while left > 0 {
-            let read = chunk(&mut reader, left, &mut buffers)
-                .map_err(|error| explain("get", &name, error));
-            left = left.saturating_sub(read.as_ref().map_or(left, |bytes| bytes.len() as u64));
+        for read in chunks {
             if sender.blocking_send(read).is_err() {
                 return;
             }
         }
     });
-    stream::unfold(receiver, |mut receiver| async move {
+    let stream = stream::unfold(receiver, |mut receiver| async move {
         receiver.recv().await.map(|item| (item, receiver))
-    })
+    });
+    stream.right_stream()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::{Expect, Target, Traits};
 use crate::connect::Use;
+use crate::lanes::crowded;
 use crate::naming::Naming;
 use crate::scope::Keys;
 use crate::source::{Body, Bucket, Entry, Listing, Object};
@@ -246,6 +247,8 @@ impl Target for VolumeTarget {
                 writing.publish(chunks.into_iter().map(Ok))
             })
             .await
+        } else if crowded() {
+            here(writing, object.body).await
         } else {
             large(writing, object.body).await
         }
@@ -335,10 +338,17 @@ impl Writing {
     fn publish(self, chunks: impl Iterator<Item = Result<Bytes>>) -> Result<()> {
         let mut staged = self.stage()?;
         for chunk in chunks {
-            staged
-                .write(&chunk?)
-                .map_err(|error| explain("put", &*self.name, error))?;
+            self.write(&mut staged, &chunk?)?;
         }
+        self.end(staged)
+    }
+
+    fn write(&self, staged: &mut Staged, chunk: &Bytes) -> Result<()> {
+        let written = staged.write(chunk);
+        written.map_err(|error| explain("put", &*self.name, error))
+    }
+
+    fn end(self, staged: Staged) -> Result<()> {
         let published =
             self.store
                 .publish(staged, &self.meta, &self.precondition, Some(self.modified));
@@ -346,6 +356,17 @@ impl Writing {
             .map(drop)
             .map_err(|error| explain("put", self.name, error))
     }
+}
+
+/// Bodies that do not fit into memory, written by the thread that reads them.
+async fn here(writing: Writing, mut body: Body) -> Result<()> {
+    let mut staged = writing.stage()?;
+    while let Some(chunk) = body.try_next().await? {
+        writing.write(&mut staged, &chunk)?;
+        // Neither of the two waits for anything: signals would not be heard.
+        tokio::task::yield_now().await;
+    }
+    writing.end(staged)
 }
 
 /// Bodies that do not fit into memory: a blocking writer fed through a bounded channel. The body's
