@@ -13,7 +13,8 @@ use clap::ValueEnum;
 use filestore_common::shutdown;
 use filestore_common::telemetry::{self, LogFormat};
 use filestore_gateway::{
-    AccessSources, Config, CredentialDir, CredentialSources, DEFAULT_REGION, Error, KeyPair, Listen,
+    AccessSources, Config, CredentialDir, CredentialSources, DEFAULT_REGION, Error, KeyPair,
+    Listen, TlsFiles,
 };
 use filestore_migrator::ExitCode as Exit;
 use filestore_store::{Durability, MetadataMode};
@@ -87,6 +88,15 @@ pub(crate) struct Args {
     /// several times
     #[arg(long, env = "FILESTORE_ACCESS_DIR", value_delimiter = ',')]
     access_dir: Vec<PathBuf>,
+
+    /// Serve HTTPS with this certificate (PEM, those that lead to a known authority after it);
+    /// followed when it changes [versitygw: VGW_CERT]
+    #[arg(long, env = "FILESTORE_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+
+    /// Private key of --tls-cert (PEM, without a passphrase) [versitygw: VGW_KEY]
+    #[arg(long, env = "FILESTORE_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
 
     /// Domain whose subdomains name buckets; may be given several times
     /// [versitygw: VGW_VIRTUAL_DOMAIN]
@@ -223,7 +233,7 @@ pub(crate) fn config_from(
 /// Gives an error of the gateway its exit code.
 pub(crate) fn coded(error: Error) -> anyhow::Error {
     let code = match &error {
-        Error::Credentials(_) | Error::Access(_) => Exit::Usage,
+        Error::Credentials(_) | Error::Access(_) | Error::Tls(_) => Exit::Usage,
         Error::Volume { .. } => Exit::Refused,
         Error::Bind { .. } => Exit::Retryable,
         Error::Start(_) | Error::Panicked => Exit::Failures,
@@ -273,6 +283,7 @@ fn config(args: Args, environment: &Environment) -> anyhow::Result<Config> {
         files: args.access_file,
         directories: args.access_dir,
     };
+    config.tls = tls(args.tls_cert, args.tls_key, environment)?;
     config.data_root = data_root;
     config.listen = if args.listen.is_empty() {
         environment.listen("VGW_PORT")?
@@ -332,6 +343,27 @@ fn key_pair(
         (Some(access), Some(secret)) => Ok(Some(KeyPair::new(access, secret))),
         (Some(_), None) => anyhow::bail!("an access key is given but no secret key"),
         (None, Some(_)) => anyhow::bail!("a secret key is given but no access key"),
+    }
+}
+
+/// Both files of the S3 port's certificate, or neither.
+fn tls(
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    environment: &Environment,
+) -> anyhow::Result<Option<TlsFiles>> {
+    let variable = |name| environment.text(name).map(PathBuf::from);
+    let certificate = certificate.or_else(|| variable("VGW_CERT"));
+    let key = key.or_else(|| variable("VGW_KEY"));
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(_), None) => {
+            anyhow::bail!("a certificate is given but not its key: add --tls-key (or VGW_KEY)")
+        }
+        (None, Some(_)) => anyhow::bail!(
+            "the key of a certificate is given but not the certificate: add --tls-cert (or VGW_CERT)"
+        ),
     }
 }
 

@@ -188,6 +188,18 @@ class Gateway(Server):
         return f"{self.admin}/readyz"
 
 
+class TlsGateway(Gateway):
+    """One whose S3 port speaks HTTPS, with `tls.crt` and `tls.key` of a directory."""
+
+    def __init__(self, volume: Path, certificates: Path, ca: Path, *arguments: str, **environment: str):
+        super().__init__(volume, "--tls-cert", str(certificates / "tls.crt"), "--tls-key", str(certificates / "tls.key"), *arguments, **environment)
+        self.ca = str(ca)
+
+    @property
+    def endpoint(self) -> str:
+        return f"https://{self.host}"
+
+
 class UnreadyGateway(Gateway):
     """One that no client is to be led to yet; it serves all the same."""
 

@@ -11,6 +11,7 @@ use filestore_store::{Durability, MetadataMode};
 
 use crate::access::AccessSources;
 use crate::credentials::CredentialSources;
+use crate::tls::TlsFiles;
 
 /// Region of a gateway that was given none.
 pub const DEFAULT_REGION: &str = "us-east-1";
@@ -39,7 +40,9 @@ pub struct Config {
     pub credentials: CredentialSources,
     /// Users and quotas.
     pub access: AccessSources,
-    /// How often mounted access keys, users and quotas are looked at.
+    /// Certificate and key of the S3 port; `None` = plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// How often mounted access keys, users, quotas and the certificate are looked at.
     pub credentials_period: Duration,
     /// Domains below which `<bucket>.<domain>` names a bucket.
     pub virtual_domains: Vec<String>,
@@ -71,6 +74,7 @@ impl Config {
             require_marker: None,
             credentials,
             access: AccessSources::default(),
+            tls: None,
             // The kubelet itself takes about a minute.
             credentials_period: Duration::from_secs(5),
             virtual_domains: Vec::new(),

@@ -22,6 +22,7 @@ mod operations;
 pub mod pages;
 mod s3;
 mod server;
+mod tls;
 
 pub use access::{AccessError, AccessSources};
 pub use body::file_body;
@@ -30,3 +31,4 @@ pub use credentials::{
     CredentialDir, CredentialError, CredentialSources, DEFAULT_KEY_NAMES, KeyPair, Secret,
 };
 pub use server::{Error, Gateway, serve};
+pub use tls::{TlsError, TlsFiles};

@@ -1,6 +1,8 @@
 //! Every metric of the gateway: names, help and buckets. No label holds a key or text of a
 //! client; only what is counted for each bucket has the bucket's name.
 
+mod certificate;
+
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+use certificate::CertificateMetrics;
 
 /// Media type of [`Metrics::encode`]'s text.
 pub(crate) const CONTENT_TYPE: &str = crate::pages::OPEN_METRICS;
@@ -68,6 +72,7 @@ pub(crate) struct Metrics {
     users: Gauge,
     access_failures: Counter,
     access_current: Gauge,
+    certificate: CertificateMetrics,
     buckets: Buckets,
 }
 
@@ -103,6 +108,7 @@ impl Metrics {
             users: Gauge::default(),
             access_failures: Counter::default(),
             access_current: Gauge::default(),
+            certificate: CertificateMetrics::default(),
             buckets: Buckets::default(),
         };
         metrics.register_buckets();
@@ -121,6 +127,16 @@ impl Metrics {
             ]),
         );
         metrics
+    }
+
+    /// Tells of the certificate, too.
+    pub(crate) fn register_certificate(&mut self) {
+        self.certificate.register(&mut self.registry);
+    }
+
+    /// The certificate of the S3 port.
+    pub(crate) fn certificate(&self) -> &CertificateMetrics {
+        &self.certificate
     }
 
     fn register_requests(&mut self) {

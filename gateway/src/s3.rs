@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) region: String,
     /// Id of the account that owns all buckets: the root access key.
     pub(crate) owner: String,
+    /// Whether clients come by HTTPS.
+    pub(crate) tls: bool,
 }
 
 /// The S3 operations over one store. Cheap to clone.
@@ -67,6 +69,12 @@ impl Gateway {
             store,
             settings: Arc::new(settings),
         }
+    }
+
+    /// URL under which clients find `path`, which begins with a slash, at `host`.
+    fn url(&self, host: &str, path: &str) -> String {
+        let scheme = if self.settings.tls { "https" } else { "http" };
+        format!("{scheme}://{host}{path}")
     }
 
     /// Runs a store call that is over soon.

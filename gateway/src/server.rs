@@ -31,6 +31,7 @@ use crate::host::Hosts;
 use crate::http::Http;
 use crate::metrics::Metrics;
 use crate::s3;
+use crate::tls::{Tls, TlsError};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -51,6 +52,9 @@ pub enum Error {
     /// Users are unreadable.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The certificate of the S3 port cannot be served.
+    #[error("TLS of the S3 port: {0}")]
+    Tls(#[from] TlsError),
     /// The volume cannot be served.
     #[error("volume {volume}: {source}")]
     Volume {
@@ -115,6 +119,7 @@ impl Gateway {
         let credentials = Arc::new(Credentials::open(config.credentials.clone())?);
         let accounts = Accounts::open(Arc::clone(&credentials), config.access.clone())?;
         let accounts = Arc::new(accounts);
+        let tls = open_tls(config)?;
         let listeners = bind_all(&config.listen)?;
         let admin_listener = config.admin_listen.map(bind).transpose()?;
         let addresses = local_addresses(&listeners)?;
@@ -127,14 +132,16 @@ impl Gateway {
         store.set_quotas(&accounts.quotas());
         raise_file_limit();
 
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(metrics(tls.as_deref()));
         metrics.set_users(accounts.users());
         let http = Arc::new(http(config, &store, (&credentials, &accounts), &metrics));
         let settings = worker::Settings {
             idle_timeout: config.idle_timeout,
             grace: config.grace,
+            tls: tls.clone(),
             files: Files {
-                sendfile: config.sendfile,
+                // The kernel cannot encrypt what it sends.
+                sendfile: config.sendfile && tls.is_none(),
                 all_on_pool: config.blocking_io,
             },
         };
@@ -145,7 +152,7 @@ impl Gateway {
             let (sender, thread) = worker::spawn(
                 index,
                 Arc::clone(&http),
-                settings,
+                settings.clone(),
                 shutdown.clone(),
                 alive.clone(),
             )
@@ -168,6 +175,7 @@ impl Gateway {
             admin: admin_listener.map(|listener| (listener, Arc::new(admin))),
             credentials,
             accounts,
+            tls,
             metrics,
             credentials_period: config.credentials_period,
             serving,
@@ -180,6 +188,7 @@ impl Gateway {
             metadata = ?store.metadata_mode(),
             addresses = ?addresses,
             admin = ?admin_address,
+            tls = config.tls.is_some(),
             "Serving"
         );
         Ok(Self {
@@ -271,6 +280,7 @@ fn http(
         s3::Settings {
             region: config.region.clone(),
             owner: credentials.owner(),
+            tls: config.tls.is_some(),
         },
     );
     let service = s3::Service::new(&gateway, &hosts, |builder| {
@@ -289,6 +299,20 @@ fn http(
         ids,
         host_id,
     }
+}
+
+fn open_tls(config: &Config) -> Result<Option<Arc<Tls>>, TlsError> {
+    let tls = config.tls.clone().map(Tls::open).transpose()?;
+    Ok(tls.map(Arc::new))
+}
+
+fn metrics(tls: Option<&Tls>) -> Metrics {
+    let mut metrics = Metrics::new();
+    if let Some(tls) = tls {
+        metrics.register_certificate();
+        metrics.certificate().read(tls.not_after());
+    }
+    metrics
 }
 
 fn serving_threads(asked: Option<NonZeroUsize>) -> usize {

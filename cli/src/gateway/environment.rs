@@ -7,9 +7,7 @@ use filestore_gateway::Listen;
 
 /// Settings of versitygw that change what is served or how it is protected: ignoring one would be
 /// worse than not starting. (name, why)
-const REFUSED: [(&str, &str); 7] = [
-    ("VGW_CERT", "TLS on the S3 port is not supported yet"),
-    ("VGW_KEY", "TLS on the S3 port is not supported yet"),
+const REFUSED: [(&str, &str); 5] = [
     ("VGW_READ_ONLY", "read-only mode is not supported yet"),
     (
         "VGW_META_NONE",

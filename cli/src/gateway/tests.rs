@@ -96,7 +96,6 @@ fn flags_win_over_the_environment() {
 fn settings_that_must_not_be_ignored_are_refused() {
     for (name, value) in [
         ("VGW_BACKEND", "s3"),
-        ("VGW_CERT", "/tls.crt"),
         ("VGW_READ_ONLY", "true"),
         ("VGW_PORT", "/run/s3.sock"),
     ] {
@@ -111,6 +110,32 @@ fn settings_that_must_not_be_ignored_are_refused() {
     }
     let read_write = [VERSITYGW.as_slice(), &[("VGW_READ_ONLY", "false")]].concat();
     assert!(config(parse(&[]), &environment(&read_write)).is_ok());
+}
+
+#[test]
+fn a_certificate_comes_with_its_key_from_flags_or_from_what_versitygw_reads() {
+    let both = [("VGW_CERT", "/tls/tls.crt"), ("VGW_KEY", "/tls/tls.key")];
+    let variables = [VERSITYGW.as_slice(), &both].concat();
+    let from_variables = config(parse(&[]), &environment(&variables)).unwrap();
+    let flags = parse(&["--tls-cert", "/tls/tls.crt", "--tls-key", "/tls/tls.key"]);
+    let from_flags = config(flags, &environment(&VERSITYGW)).unwrap();
+
+    let files = from_variables.tls.unwrap();
+    assert_eq!(files.certificate, PathBuf::from("/tls/tls.crt"));
+    assert_eq!(files.key, PathBuf::from("/tls/tls.key"));
+    assert_eq!(from_flags.tls, Some(files));
+    assert!(
+        config(parse(&[]), &environment(&VERSITYGW))
+            .unwrap()
+            .tls
+            .is_none()
+    );
+
+    for (half, missing) in [(both[0], "--tls-key"), (both[1], "--tls-cert")] {
+        let variables = [VERSITYGW.as_slice(), &[half]].concat();
+        let error = config(parse(&[]), &environment(&variables)).unwrap_err();
+        assert!(error.to_string().contains(missing), "{error}");
+    }
 }
 
 #[test]

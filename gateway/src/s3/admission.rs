@@ -160,6 +160,15 @@ fn check_payload(method: &Method, names_object: bool, headers: &HeaderMap) -> S3
     Ok(())
 }
 
+/// Length of the body behind aws-chunked, in bytes.
+pub(crate) fn decoded_length(headers: &HeaderMap) -> Option<i64> {
+    let payload = headers.get(CONTENT_SHA256)?;
+    if !payload.as_bytes().starts_with(b"STREAMING-") {
+        return None;
+    }
+    headers.get(DECODED_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 fn bad_payload(value: &str) -> s3s::S3Error {
     invalid_argument(
         CONTENT_SHA256,

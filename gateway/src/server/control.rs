@@ -1,12 +1,12 @@
-//! The control thread: accepts connections, serves the admin port, follows mounted credentials and
-//! access files.
+//! The control thread: accepts connections, serves the admin port, follows mounted credentials,
+//! access files and certificates.
 
 use std::convert::Infallible;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use filestore_common::shutdown::CancellationToken;
 use filestore_store::Store;
@@ -19,6 +19,7 @@ use crate::admin::Admin;
 use crate::credentials::Credentials;
 use crate::metrics::Metrics;
 use crate::pages;
+use crate::tls::Tls;
 
 /// Pause after a failed accept (out of files), lest it spins.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -31,6 +32,7 @@ pub(super) struct Control {
     pub(super) credentials: Arc<Credentials>,
     pub(super) store: Arc<Store>,
     pub(super) accounts: Arc<Accounts>,
+    pub(super) tls: Option<Arc<Tls>>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) credentials_period: Duration,
     /// Closed when the last serving thread has ended.
@@ -67,9 +69,16 @@ impl Control {
             beside.spawn(follow(self.credentials, self.credentials_period));
         }
         if self.accounts.are_followed() {
-            let of_store = (Arc::clone(&self.store), self.metrics);
+            let of_store = (Arc::clone(&self.store), Arc::clone(&self.metrics));
             let period = self.credentials_period;
             beside.spawn(follow_access(self.accounts, of_store, period));
+        }
+        if let Some(tls) = self.tls {
+            beside.spawn(follow_certificate(
+                tls,
+                self.metrics,
+                self.credentials_period,
+            ));
         }
         if let Some((listener, admin)) = self.admin {
             beside.spawn(pages::serve(listener, admin));
@@ -161,10 +170,7 @@ async fn follow_access(
             }
             Err(error) => {
                 metrics.access_unreadable();
-                let text = match std::error::Error::source(&error) {
-                    Some(source) => format!("{error}: {source}"),
-                    None => error.to_string(),
-                };
+                let text = chain(&error);
                 // Once for each thing that is wrong.
                 if told.as_ref() != Some(&text) {
                     tracing::warn!(
@@ -176,4 +182,54 @@ async fn follow_access(
             }
         }
     }
+}
+
+/// Takes the certificate of the S3 port over when it changes.
+async fn follow_certificate(tls: Arc<Tls>, metrics: Arc<Metrics>, period: Duration) {
+    let mut period = tokio::time::interval(period);
+    let mut told = None;
+    let mut ended = false;
+    loop {
+        period.tick().await;
+        let reading = Arc::clone(&tls);
+        match crate::io::long(move || reading.reload()).await {
+            Ok(changed) => {
+                told = None;
+                metrics.certificate().read(tls.not_after());
+                if changed {
+                    tracing::info!(not_after = %date(tls.not_after()), "Certificate changed");
+                }
+            }
+            Err(error) => {
+                metrics.certificate().unreadable();
+                let text = chain(&error);
+                if told.as_ref() != Some(&text) {
+                    tracing::warn!(
+                        error = text,
+                        "Certificate files cannot be used, keeping the pair in force"
+                    );
+                    told = Some(text);
+                }
+            }
+        }
+        if std::mem::replace(&mut ended, tls.not_after() < SystemTime::now()) != ended && ended {
+            tracing::warn!(
+                not_after = %date(tls.not_after()),
+                "The certificate of the S3 port has expired: clients refuse it"
+            );
+        }
+    }
+}
+
+/// An error and its cause.
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// RFC 3339.
+fn date(time: SystemTime) -> String {
+    jiff::Timestamp::try_from(time).map_or_else(|_| "unknown".to_owned(), |time| time.to_string())
 }

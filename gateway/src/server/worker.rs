@@ -19,6 +19,7 @@ use super::runtime;
 use crate::context::Files;
 use crate::http::Http;
 use crate::http::socket::Socket;
+use crate::tls::Tls;
 
 /// S3 allows 8 KiB of headers, presigned URLs and proxies add some.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -28,10 +29,12 @@ const MAX_HEADERS: usize = 256;
 const KEEPALIVE: Duration = Duration::from_mins(1);
 
 /// What connections have in common.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) idle_timeout: Duration,
     pub(super) grace: Duration,
+    /// `None` = plain HTTP.
+    pub(super) tls: Option<Arc<Tls>>,
     pub(super) files: Files,
 }
 
@@ -68,7 +71,7 @@ async fn run(
         tokio::select! {
             connection = connections.recv() => match connection {
                 Some(stream) => {
-                    serving.spawn(serve(stream, Arc::clone(&http), settings, shutdown.clone()));
+                    serving.spawn(serve(stream, Arc::clone(&http), settings.clone(), shutdown.clone()));
                 }
                 None => break,
             },
@@ -87,14 +90,18 @@ async fn serve(
     settings: Settings,
     shutdown: CancellationToken,
 ) {
-    let stream = match prepared(stream) {
-        Ok(stream) => stream,
+    let begun = tokio::select! {
+        begun = begin(stream, &settings) => begun,
+        () = shutdown.cancelled() => return,
+    };
+    let socket = match begun {
+        Ok(Some(socket)) => socket,
+        Ok(None) => return,
         Err(error) => {
             tracing::debug!(%error, "Connection lost before its first request");
             return;
         }
     };
-    let socket = Socket::new(stream);
     let files = settings.files;
     let service = service_fn(move |request| Arc::clone(&http).handle(request, files));
     let connection = http1::Builder::new()
@@ -114,6 +121,17 @@ async fn serve(
     if let Err(error) = result {
         tracing::debug!(%error, "Connection ended");
     }
+}
+
+/// Makes a connection one that requests come over. `None`: it is over already, and told why.
+async fn begin(stream: TcpStream, settings: &Settings) -> io::Result<Option<Socket>> {
+    let stream = prepared(stream)?;
+    let Some(tls) = &settings.tls else {
+        return Ok(Some(Socket::plain(stream)));
+    };
+    // As long as a request's head may take.
+    let handshake = tokio::time::timeout(settings.idle_timeout, tls.accept(stream));
+    Ok(handshake.await??.map(Socket::tls))
 }
 
 fn prepared(stream: TcpStream) -> io::Result<tokio::net::TcpStream> {

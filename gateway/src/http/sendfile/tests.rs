@@ -18,7 +18,7 @@ async fn connection() -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
-    (Socket::new(server.unwrap().0), client.unwrap())
+    (Socket::plain(server.unwrap().0), client.unwrap())
 }
 
 /// Writes as hyper does: what was not taken is offered again.

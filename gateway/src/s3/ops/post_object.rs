@@ -32,7 +32,10 @@ pub(super) async fn post_object(
     let description = Description::of(&headers, length)?;
     // A form that names a redirect gets its Location from s3s.
     let location = match (&input.success_action_redirect, host) {
-        (None, Some(host)) => Some(format!("http://{host}/{}/{}", input.bucket, input.key)),
+        (None, Some(host)) => {
+            let path = format!("/{}/{}", input.bucket, input.key);
+            Some(gateway.url(&host, &path))
+        }
         _ => None,
     };
     let mut stored = store(

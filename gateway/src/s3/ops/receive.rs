@@ -8,6 +8,7 @@ use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders};
 
 use crate::ingest::{IngestError, Ingested, ingest};
+use crate::s3::admission;
 use crate::s3::checksum::{Announced, ContentMd5, announced};
 use crate::s3::error::{self, reply};
 
@@ -25,12 +26,14 @@ pub(super) struct Promise {
 }
 
 impl Promise {
-    /// Reads the headers. `length` is `Content-Length` or, with aws-chunked, the decoded length.
+    /// Reads the headers. `length` is `Content-Length` or, with aws-chunked, the decoded length; a
+    /// body that HTTP sends in chunks as well (SDKs, over TLS) has the latter in the headers only.
     ///
     /// # Errors
     /// `MissingContentLength`, `EntityTooLarge` beyond `limit`, what the checksums may be wrong in.
     pub(super) fn of(headers: &HeaderMap, length: Option<i64>, limit: u64) -> S3Result<Self> {
         let length = length
+            .or_else(|| admission::decoded_length(headers))
             .and_then(|length| u64::try_from(length).ok())
             .ok_or_else(|| error::code(S3ErrorCode::MissingContentLength))?;
         if length > limit {

@@ -35,7 +35,8 @@ pub(in crate::s3::ops) async fn complete(
         last_modified: import.as_ref().and_then(|import| import.last_modified),
         allow_small_parts: import.is_some(),
     };
-    let location = location(headers, request.uri.path());
+    let host = headers.get(HOST).map(metadata::text).unwrap_or_default();
+    let location = gateway.url(&host, request.uri.path());
     let input = request.input;
     gateway.check_owner(input.expected_bucket_owner.as_deref())?;
     let parts = parts(input.multipart_upload)?;
@@ -305,11 +306,4 @@ fn part_checksum(part: dto::CompletedPart) -> S3Result<Option<Checksum>> {
         kind: ChecksumKind::FullObject,
         value,
     }))
-}
-
-/// URL of the new object. The scheme is that of a gateway without TLS before it; clients use the
-/// path only.
-fn location(headers: &HeaderMap, path: &str) -> String {
-    let host = headers.get(HOST).map(metadata::text).unwrap_or_default();
-    format!("http://{host}{path}")
 }
