@@ -48,7 +48,7 @@ def content(found: dict) -> dict:
 
 
 @needs_helm
-@pytest.mark.parametrize("name", ["fresh", "offline", "online", "versitygw"])
+@pytest.mark.parametrize("name", ["fresh", "offline", "online", "tls", "tls-versitygw", "versitygw"])
 def test_the_chart_renders_what_the_operator_makes(name):
     made = json.loads((GOLDEN / f"{name}.json").read_text())
     namespace = made["deployment"]["metadata"].get("namespace", "default")
@@ -94,6 +94,7 @@ REFUSED = {
     "root": ({"security": {"runAsUser": 0}}, "at '/security/runAsUser'"),
     "our own labels": ({"pod": {"labels": {"filestore.ryax.tech/name": "x"}}}, "is set by the chart itself"),
     "the own name again": ({"fullnameOverride": "files", "service": {"compatibility": [{"name": "files"}]}}, "\"files\" is the store's own name"),
+    "a certificate by a name of its own": ({"tls": {"secretName": "files-tls"}}, "at '/tls': additional properties 'secretName' not allowed"),
     "a bucket with capitals": ({"buckets": [{"name": "Uploads"}]}, "at '/buckets/0/name'"),
 }
 

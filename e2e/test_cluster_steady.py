@@ -29,7 +29,7 @@ KINDS = {"Deployment": "apis/apps/v1/{}/deployments", "Service": "api/v1/{}/serv
 NOT_KEPT = {"jobs", "events", "leases"}
 # Everything. Suspended: the objects are all there, and no pod starts anew for each change.
 EVERYTHING = {
-    "suspend": True, "buckets": [{"name": "uploads"}], "site": {"name": "main"}, "monitoring": {"dashboard": {"enabled": True}, "serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
+    "suspend": True, "tls": {"secretRef": {"name": "files-tls"}}, "buckets": [{"name": "uploads"}], "site": {"name": "main"}, "monitoring": {"dashboard": {"enabled": True}, "serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
     "networkPolicy": {"enabled": True, "allowFrom": [{"podSelector": {"matchLabels": {"app": "client"}}}]},
     "pod": {"annotations": {"team": "storage"}, "resources": {"requests": {"memory": "32Mi"}, "limits": {"memory": "256Mi"}}},
     "placement": {"nodeSelector": {"kubernetes.io/os": "linux"}, "priorityClassName": "system-cluster-critical"},
@@ -40,6 +40,12 @@ VERSITYGW = {"engine": "versitygw", "versitygw": {"image": "registry.example/ver
 BUNDLED = [f"store-{number}" for number in range(5)]
 OTHER_ENGINE = [f"store-{number}" for number in range(5, 8)]
 STORES = BUNDLED + OTHER_ENGINE
+
+
+def certificate() -> dict:
+    """The Secret with it that EVERYTHING names."""
+    documents = yaml.safe_load_all((REPO / "operator/tests/golden/tls.yaml").read_text())
+    return next(one for one in documents if one.get("type") == "kubernetes.io/tls") | {"metadata": {"name": "files-tls"}}
 
 
 class Refused(Exception):
@@ -95,7 +101,7 @@ def objects_of(namespace):
 # What the API server itself keeps as it is.
 FIXED = {
     "Deployment": {"spec.selector", "spec.template.metadata.labels[filestore.ryax.tech/component]", "spec.template.metadata.labels[filestore.ryax.tech/name]",
-                   "spec.template.spec.containers[gateway]", "spec.template.spec.volumes[access]", "spec.template.spec.volumes[data]"},
+                   "spec.template.spec.containers[gateway]", "spec.template.spec.volumes[access]", "spec.template.spec.volumes[data]", "spec.template.spec.volumes[tls]"},
     # The size, because no volume is there yet.
     "PersistentVolumeClaim": {"spec.accessModes", "spec.resources.requests.storage", "spec.volumeMode"},
 }
@@ -171,7 +177,7 @@ def objects(kept, keeper):
     """Suspended stores with everything; the last three run the other engine."""
     made = [filestore(name, **EVERYTHING, **(VERSITYGW if name in OTHER_ENGINE else {}), service={"compatibility": [{"name": f"old-{name}"}]}) for name in STORES]
     made[0]["metadata"]["labels"] = TRACKED
-    kept.apply(secret(), *made)
+    kept.apply(secret(), certificate(), *made)
     for name in STORES:
         kept.wait("Ready=False/Suspended", name)
     with objects_of(kept) as found:
@@ -281,7 +287,7 @@ def test_a_round_with_nothing_to_do_writes_nothing(namespace, operator):
     operator.kill()
     server = ApiServer(operator)
     operator.start()
-    namespace.apply(secret(), filestore(**{**EVERYTHING, "suspend": False, "placement": {}}, service={"compatibility": [{"name": "old"}]}))
+    namespace.apply(secret(), certificate(), filestore(**{**EVERYTHING, "suspend": False, "placement": {}}, service={"compatibility": [{"name": "old"}]}))
     namespace.wait("Ready=True/Serving")
     namespace.until("used space is told", lambda: namespace.get("filestore", "files")["status"]["storage"].get("usedPercent") is not None)
     namespace.until("nothing is written for a while", operator.quiet)

@@ -136,6 +136,8 @@ REFUSED = {
     "an interval without unit": ({"monitoring": {"serviceMonitor": {"enabled": True, "interval": "30"}}}, "should match"),
     "a typo in Kubernetes' own fields": ({"placement": {"affinity": {"nodeAfinity": {}}}}, 'unknown field "spec.placement.affinity.nodeAfinity"'),
     "a typo in a peer": ({"networkPolicy": {"allowFrom": [{"podSelecter": {}}]}}, 'unknown field "spec.networkPolicy.allowFrom[0].podSelecter"'),
+    "HTTPS without a certificate": ({"tls": {}}, "spec.tls.secretRef: Required value"),
+    "HTTPS with a certificate of no name": ({"tls": {"secretRef": {"name": ""}}}, "spec.tls.secretRef.name in body should"),
     "a site without name": ({"site": {"endpoint": "https://files.example"}}, "spec.site.name: Required value"),
     "no credentials": ({"credentials": None}, "spec.credentials: Required value"),
 }
@@ -193,7 +195,29 @@ def test_the_source_of_a_migration_that_has_begun_stays(shared):
         assert "configured" in dry_run(shared, found)
 
 
-@pytest.mark.parametrize("file", ["operator/tests/golden/offline.yaml", "operator/tests/golden/online.yaml", "operator/tests/golden/fresh.yaml", "operator/tests/golden/versitygw.yaml", "examples/fresh.yaml", "examples/online.yaml", "examples/takeover.yaml", "examples/cutover.yaml", "examples/users.yaml"])
+def test_https_is_switched_on_after_the_cut_over(shared):
+    def switched_on(**migration) -> str:
+        return dry_run(shared, filestore("switched", migration=migration, tls={"secretRef": {"name": "files-tls"}}))
+
+    def status_is(text: str) -> str:
+        return shared("patch", "filestore", "switched", "--subresource=status", "--type=merge", "-p", text)
+
+    refused = "clients of the legacy store use plain HTTP: remove tls until it is handed over"
+    shared.apply(filestore("switched", migration={}))
+    # Nothing is known of a legacy store yet; the operator looks before it begins.
+    assert "configured" in switched_on()
+    found = {"kind": "Deployment", "workload": {"name": "minio"}, "claim": {"name": "minio"}, "image": "m:1"}
+    status_is(json.dumps({"status": {"migration": {"id": "switched", "source": found}}}))
+    assert refused in switched_on() and refused in switched_on(cutover="manual")
+    assert "configured" in dry_run(shared, filestore("switched", tls={"secretRef": {"name": "files-tls"}}))
+    status_is('{"status":{"migration":{"handedOver":"switched"}}}')
+    assert "configured" in switched_on()
+    # Then what happens to the legacy store does not keep the operator from telling it.
+    shared.apply(filestore("switched", migration={}, tls={"secretRef": {"name": "files-tls"}}))
+    assert "patched" in status_is('{"status":{"migration":{"handedOver":null}}}')
+
+
+@pytest.mark.parametrize("file", ["operator/tests/golden/offline.yaml", "operator/tests/golden/online.yaml", "operator/tests/golden/fresh.yaml", "operator/tests/golden/versitygw.yaml", "operator/tests/golden/tls.yaml", "operator/tests/golden/tls-versitygw.yaml", "examples/fresh.yaml", "examples/online.yaml", "examples/takeover.yaml", "examples/cutover.yaml", "examples/users.yaml"])
 def test_the_api_server_takes_our_examples_as_they_are(shared, file):
     """Not one field is added, else GitOps tools would show it as a difference for ever."""
     documents = yaml.safe_load_all((REPO / file).read_text())

@@ -92,6 +92,10 @@ fn check(args: &Args) -> anyhow::Result<Checked> {
     let file = args.file.display().to_string();
     let text = std::fs::read_to_string(&args.file).with_context(|| format!("read {file}"))?;
     let manifest = Manifest::parse(&file, &text)?;
+    // Before its Secret is asked for.
+    if manifest.filestore.spec.tls.is_some() {
+        bail!("{file}: {NO_TLS}");
+    }
     let filestore = validate(&manifest.filestore, &manifest.secrets)
         .map_err(|error| anyhow!("{file}: {error}"))?;
     runs_here(&filestore).with_context(|| file.clone())?;
@@ -106,6 +110,8 @@ fn check(args: &Args) -> anyhow::Result<Checked> {
     })
 }
 
+const NO_TLS: &str = "spec.tls: it is the kubelet that mounts the certificate and renews it; run `filestore gateway --tls-cert FILE --tls-key FILE` here, or remove it";
+
 /// What needs a cluster is refused: it would silently be left out.
 fn runs_here(filestore: &ValidatedFilestore) -> anyhow::Result<()> {
     if filestore.suspend {
@@ -114,6 +120,11 @@ fn runs_here(filestore: &ValidatedFilestore) -> anyhow::Result<()> {
     if filestore.server != Server::Bundled {
         bail!(
             "spec.engine: versitygw runs in a cluster; use engine bundled here, it serves the same files"
+        );
+    }
+    if filestore.tls.is_some() {
+        bail!(
+            "spec.tls: the kubelet mounts the certificate and renews it; run `filestore gateway --tls-cert FILE --tls-key FILE` here, or remove it"
         );
     }
     if !filestore.access.is_empty() {

@@ -5,7 +5,7 @@ import json
 import re
 
 # Where another value has to be one of a few.
-OTHERS = {"Recreate": "RollingUpdate", "TCP": "UDP", "RuntimeDefault": "Unconfined", "OnRootMismatch": "Always", "FallbackToLogsOnError": "File"}
+OTHERS = {"Recreate": "RollingUpdate", "TCP": "UDP", "HTTPS": "HTTP", "RuntimeDefault": "Unconfined", "OnRootMismatch": "Always", "FallbackToLogsOnError": "File"}
 
 
 def owned(found: dict, manager: str) -> list[tuple]:
@@ -84,7 +84,7 @@ def changes(found: dict, path: tuple) -> list[list[dict]]:
         return [[{"op": "remove", "path": pointer(steps)}]] + [[{"op": "replace", "path": pointer([*steps, key]), "value": number + 1}] for key, number in numbers]
     if path[-3:-2] == ("volumeMounts",) and path[-1] == "name":
         # Of another volume, which has to be there.
-        pod, other = steps[:-5], f"other-{steps[-4]}-{steps[-5]}".lower()
+        pod, other = steps[:-5], f"other-{steps[-2]}-{steps[-4]}-{steps[-5]}".lower()
         return [[{"op": "add", "path": pointer([*pod, "volumes", "-"]), "value": {"name": other, "emptyDir": {}}}, {"op": "replace", "path": pointer(steps), "value": other}]]
     if found["kind"] == "Secret" and path[0] == "data":
         others = [base64.b64encode(b"x").decode()]

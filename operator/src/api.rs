@@ -20,6 +20,7 @@ mod spec;
 mod status;
 mod storage;
 mod takeover;
+mod tls;
 
 pub use access::{AccessLevel, AccessSpec, GrantSpec, UserKeys, UserSpec};
 pub use crd::{AS_IN_KUBERNETES, crd, crd_yaml};
@@ -38,6 +39,7 @@ pub use spec::{BucketSpec, Durability, Engine, Filestore, FilestoreSpec, Versity
 pub use status::{FilestoreStatus, Phase, StorageStatus};
 pub use storage::{AccessMode, MetadataMode, StorageSpec};
 pub use takeover::{FreezeStatus, MigrationStatus, NamedObject, PlanStatus, SourceStatus};
+pub use tls::TlsSpec;
 
 /// API group of the resource; also the prefix of its labels and annotations.
 pub const GROUP: &str = "filestore.ryax.tech";

@@ -17,6 +17,7 @@ mod http;
 mod lease;
 mod metrics;
 mod observe;
+mod pinned;
 mod put_back;
 mod reconcile;
 mod serve;

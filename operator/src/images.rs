@@ -10,7 +10,7 @@ use crate::validate::DEFAULT_IMAGE;
 
 /// Top-level values of `charts/filestore` and `charts/filestore-operator`. A file with others holds
 /// values of a chart around ours, whose meaning we do not know.
-const VALUES: [&str; 30] = [
+const VALUES: [&str; 31] = [
     "buckets",
     "crd",
     "credentials",
@@ -38,6 +38,7 @@ const VALUES: [&str; 30] = [
     "site",
     "storage",
     "suspend",
+    "tls",
     "tolerations",
     "versitygw",
     "watch",

@@ -19,6 +19,7 @@ mod pod;
 mod prepare;
 mod service;
 mod service_account;
+mod tls;
 
 pub use access::{ACCESS_PATH, followed};
 pub use claim::claim;
@@ -36,6 +37,7 @@ pub use pod::pod_template;
 pub use prepare::LAYOUT_CONTAINER;
 pub use service::service;
 pub use service_account::service_account;
+pub use tls::CERTIFICATE_ANNOTATION;
 
 /// Port of the S3 API inside the pod.
 pub const API_PORT: u16 = 9000;

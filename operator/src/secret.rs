@@ -15,7 +15,7 @@ pub enum SecretError {
     },
     /// The Secret lacks the key.
     #[error(
-        "Secret {secret:?} has no key {key:?} (it has {present}); add it, or name the right one under keys"
+        "Secret {secret:?} has no key {key:?} (it has {present}); add it, or name another key or Secret"
     )]
     MissingKey {
         /// The Secret.
@@ -24,6 +24,14 @@ pub enum SecretError {
         key: String,
         /// Keys that are there, for people.
         present: String,
+    },
+    /// The values are no certificate with its key.
+    #[error("Secret {secret:?}: {what}; renew it (kubectl create secret tls, or see its issuer)")]
+    Certificate {
+        /// The Secret.
+        secret: String,
+        /// What is wrong with which key.
+        what: String,
     },
     /// The value is empty or holds what no HTTP header or environment variable can carry.
     #[error("key {key:?} of Secret {secret:?} must be non-empty text without line breaks")]
@@ -50,24 +58,35 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// The value under `key` of Secret `secret`.
+    /// The bytes under `key` of Secret `secret`.
     ///
     /// # Errors
     /// [`SecretError`] saying what is missing.
-    pub fn value(&self, secret: &str, key: &str) -> Result<&str, SecretError> {
+    pub fn bytes(&self, secret: &str, key: &str) -> Result<&[u8], SecretError> {
         let values = self.0.get(secret).ok_or_else(|| SecretError::Missing {
             secret: secret.to_owned(),
         })?;
-        let bytes = values.get(key).ok_or_else(|| SecretError::MissingKey {
-            secret: secret.to_owned(),
-            key: key.to_owned(),
-            present: if values.is_empty() {
-                "none".to_owned()
-            } else {
-                let keys: Vec<_> = values.keys().map(String::as_str).collect();
-                keys.join(", ")
-            },
-        })?;
+        let bytes = values.get(key);
+        bytes
+            .map(Vec::as_slice)
+            .ok_or_else(|| SecretError::MissingKey {
+                secret: secret.to_owned(),
+                key: key.to_owned(),
+                present: if values.is_empty() {
+                    "none".to_owned()
+                } else {
+                    let keys: Vec<_> = values.keys().map(String::as_str).collect();
+                    keys.join(", ")
+                },
+            })
+    }
+
+    /// The text under `key` of Secret `secret`.
+    ///
+    /// # Errors
+    /// [`SecretError`] saying what is missing or wrong.
+    pub fn value(&self, secret: &str, key: &str) -> Result<&str, SecretError> {
+        let bytes = self.bytes(secret, key)?;
         std::str::from_utf8(bytes)
             .ok()
             .filter(|text| !text.is_empty() && !text.chars().any(char::is_control))

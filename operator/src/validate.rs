@@ -5,6 +5,7 @@ mod access;
 mod check;
 mod extras;
 mod migration;
+mod tls;
 mod validated;
 
 use crate::api::{
@@ -13,9 +14,10 @@ use crate::api::{
 use crate::secret::{SecretError, Secrets};
 pub use access::{Access, SecretKeys, User, rendered_name};
 use check::{bucket_name, dns_label, dns_subdomain, image, quantity};
+pub use tls::{CERTIFICATE, PRIVATE_KEY};
 pub use validated::{
     Alerts, Dashboard, InCluster, KeyPair, Migration, Monitoring, Name, NewClaim, Pod, Scrape,
-    Security, Server, Site, Source, Storage, ValidatedFilestore, Wanted,
+    Security, Server, Site, Source, Storage, Tls, ValidatedFilestore, Wanted,
 };
 
 /// Image of this version, for Filestores that name none.
@@ -103,6 +105,7 @@ pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFil
         .as_ref()
         .map(|migration| migration::migration(&name, migration, &storage, &root, secrets))
         .transpose()?;
+    let tls = tls::tls(spec.tls.as_ref(), secrets)?;
     let compatibility = spec
         .service
         .as_ref()
@@ -124,6 +127,7 @@ pub fn validate(filestore: &Filestore, secrets: &Secrets) -> Result<ValidatedFil
             .as_ref()
             .and_then(|service| service.port)
             .unwrap_or(9000),
+        tls,
         storage,
         buckets: spec
             .buckets

@@ -97,8 +97,13 @@ filestore.ryax.tech/store: {{ include "filestore.name" . }}
 {{- if $source.endpoint -}}online{{- else if $source.existingClaim -}}offline{{- end -}}
 {{- end -}}
 
+{{/* Of the S3 port, as in a URL and as the name of a Service's port: meshes go by it. */}}
+{{- define "filestore.protocol" -}}
+{{- if .Values.tls.secretRef.name -}}https{{- else -}}http{{- end -}}
+{{- end -}}
+
 {{- define "filestore.endpoint" -}}
-http://{{ include "filestore.name" . }}.{{ .Release.Namespace }}:{{ .Values.service.port }}
+{{ include "filestore.protocol" . }}://{{ include "filestore.name" . }}.{{ .Release.Namespace }}:{{ .Values.service.port }}
 {{- end -}}
 
 {{/* What all containers have in common. */}}

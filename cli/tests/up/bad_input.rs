@@ -98,6 +98,11 @@ fn neither_size_nor_claim() {
 fn what_needs_a_cluster() {
     let work = changed("  storage:\n", "  suspend: true\n  storage:\n");
     refused(&work, &[], 2, &["m.yaml: spec.suspend"]);
+    let work = changed(
+        "  storage:\n",
+        "  tls: {secretRef: {name: t}}\n  storage:\n",
+    );
+    refused(&work, &[], 2, &["m.yaml: spec.tls: ", "--tls-cert FILE"]);
 }
 
 #[test]

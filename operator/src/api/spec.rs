@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AccessSpec, CredentialsSpec, FilestoreStatus, MigrationSpec, MonitoringSpec, NetworkPolicySpec,
-    PlacementSpec, PodSpec, SecuritySpec, ServiceSpec, SiteSpec, StorageSpec,
+    PlacementSpec, PodSpec, SecuritySpec, ServiceSpec, SiteSpec, StorageSpec, TlsSpec,
 };
 
 /// Rule: what a migration copies from stays, from its first object on. Field by field: the API server
@@ -22,6 +22,12 @@ const SOURCE_STAYS: &str = "!has(oldSelf.spec.migration) || !has(oldSelf.spec.mi
     && (has(oldSelf.spec.migration.source.service) ? oldSelf.spec.migration.source.service : '') == (has(self.spec.migration.source.service) ? self.spec.migration.source.service : '') \
     && (has(oldSelf.spec.migration.source.workload) ? oldSelf.spec.migration.source.workload.kind : '') == (has(self.spec.migration.source.workload) ? self.spec.migration.source.workload.kind : '') \
     && (has(oldSelf.spec.migration.source.workload) ? oldSelf.spec.migration.source.workload.name : '') == (has(self.spec.migration.source.workload) ? self.spec.migration.source.workload.name : ''))";
+
+/// Rule: no HTTPS before a legacy store in the cluster is handed over. Only what is switched on is
+/// looked at: a status may change under a spec that the operator itself refuses to begin with.
+const TLS_AFTER_CUT_OVER: &str = "!has(self.spec.tls) || has(oldSelf.spec.tls) || !has(self.spec.migration) \
+    || !has(self.status) || !has(self.status.migration) || !has(self.status.migration.source) \
+    || has(self.status.migration.handedOver)";
 
 /// What a Filestore should be.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,7 +106,9 @@ const SOURCE_STAYS: &str = "!has(oldSelf.spec.migration) || !has(oldSelf.spec.mi
     .message("migration.source.service is the new store itself: the Filestore needs another name than the legacy Service"),
     // What was copied from one store is no part of a copy of another.
     validation = Rule::new(SOURCE_STAYS)
-    .message("migration.source cannot change once objects were copied from it; another source needs another migration.id")
+    .message("migration.source cannot change once objects were copied from it; another source needs another migration.id"),
+    validation = Rule::new(TLS_AFTER_CUT_OVER)
+    .message("clients of the legacy store use plain HTTP: remove tls until it is handed over, or remove migration")
 )]
 #[x_kube(
     validation = Rule::new("(has(self.engine) && self.engine == 'versitygw') == has(self.versitygw)")
@@ -139,6 +147,9 @@ pub struct FilestoreSpec {
     /// How clients inside the cluster reach the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceSpec>,
+    /// HTTPS instead of HTTP on the S3 port; metrics stay on HTTP. Default: HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsSpec>,
     /// The volume.
     pub storage: StorageSpec,
     /// Buckets that exist from the start; existing ones are left as they are.

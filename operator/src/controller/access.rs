@@ -1,5 +1,7 @@
 //! Makes the Secrets of users and keeps the one that the gateway follows.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -10,6 +12,7 @@ use super::api::{Error, Requests};
 use crate::access::{self, CHANGED_ANNOTATION, Pair};
 use crate::api::Filestore;
 use crate::plan::Drift;
+use crate::render::CERTIFICATE_ANNOTATION;
 use crate::secret::Secrets;
 use crate::status::Problem;
 use crate::validate::{User, ValidatedFilestore, rendered_name};
@@ -124,21 +127,27 @@ fn random() -> String {
     parts.map(|part| part.simple().to_string()).concat()
 }
 
-/// Has the kubelet bring the Secret to pods that were there before it changed. Nothing depends on
-/// it: it would do so by itself, later.
+/// Has the kubelet bring Secrets to pods that were there before they changed: the gateway's, and
+/// the `certificate` of this hash. Nothing depends on it: it would do so by itself, later.
 ///
 /// # Errors
 /// The API server did not answer.
 pub(super) async fn remind(
     requests: &Requests<'_>,
     secret: &Secret,
+    certificate: Option<&str>,
     pods: &[Pod],
 ) -> Result<(), Error> {
     for pod in pods {
-        let Some(changed) = access::reminder(secret, pod) else {
+        let told = pod.annotations().get(CERTIFICATE_ANNOTATION);
+        let certificate = certificate.filter(|hash| told.map(String::as_str) != Some(hash));
+        let changed = access::reminder(secret, pod).map(|changed| (CHANGED_ANNOTATION, changed));
+        let certificate = certificate.map(|hash| (CERTIFICATE_ANNOTATION, hash));
+        let annotations: BTreeMap<_, _> = changed.into_iter().chain(certificate).collect();
+        if annotations.is_empty() {
             continue;
-        };
-        let patch = json!({"metadata": {"annotations": {CHANGED_ANNOTATION: changed}}});
+        }
+        let patch = json!({"metadata": {"annotations": annotations}});
         let name = pod.name_any();
         match requests.merge::<Pod>(&name, &patch).await {
             Ok(_) => {}

@@ -30,7 +30,7 @@ async fn metrics(address: SocketAddr) -> Result<String, Failure> {
         .header(header::HOST, address.to_string())
         .header(header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())?;
-    let answer = send(address, request, PATIENCE).await?;
+    let answer = send(address, None, request, PATIENCE).await?;
     Ok(String::from_utf8(answer.into_body().to_vec())?)
 }
 

@@ -124,7 +124,9 @@ pub(super) fn secret_names(filestore: &Filestore) -> BTreeSet<&str> {
     ]
     .into_iter()
     .flatten()
-    .map(|credentials| credentials.secret_ref.name.as_str())
+    .map(|credentials| &credentials.secret_ref)
+    .chain(spec.tls.as_ref().map(|tls| &tls.secret_ref))
+    .map(|secret| secret.name.as_str())
     .collect()
 }
 

@@ -222,6 +222,7 @@ impl Work<'_> {
                     access_key,
                     secret_key,
                     region: checked.region.clone(),
+                    certificate: checked.tls.as_ref().map(|tls| tls.certificate.clone()),
                 });
         }
         Ok(checked.map_err(|error| Problem::invalid(&error)))
@@ -289,7 +290,8 @@ impl Work<'_> {
         }
         self.observed.no_keys = kept.secret.is_none();
         if let Some(secret) = kept.secret {
-            access::remind(&self.requests, &secret, &self.observed.pods).await?;
+            let certificate = filestore.tls.as_ref().map(|tls| tls.hash.as_str());
+            access::remind(&self.requests, &secret, certificate, &self.observed.pods).await?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -17,18 +18,21 @@ use http_body_util::Empty;
 
 use super::ask;
 use super::http::{Failure, send};
+use super::pinned;
 use crate::render::{ADMIN_PORT, API_PORT};
 use crate::told::Told;
 
 /// A store that just started may have to read its volume first.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Root keys and region of a store.
+/// Root keys and region of a store, and how it is known.
 #[derive(Clone)]
 pub(super) struct Root {
     pub(super) access_key: String,
     pub(super) secret_key: String,
     pub(super) region: String,
+    /// The certificate that it answers with, DER; `None` = plain HTTP.
+    pub(super) certificate: Option<Vec<u8>>,
 }
 
 /// What the operator asks of a new store.
@@ -115,9 +119,12 @@ async fn ask(
         .header(header::CONNECTION, "close")
         .header(header::CONTENT_LENGTH, "0")
         .body(Empty::<Bytes>::new())?;
+    // Of a URL only host, path and query are signed.
     let url = format!("http://{address}{path}");
     signed(&mut request, &url, root, SystemTime::now())?;
-    send(address, request, PATIENCE).await
+    let certificate = root.certificate.as_deref();
+    let tls = certificate.map(pinned::client).transpose()?.map(Arc::new);
+    send(address, tls, request, PATIENCE).await
 }
 
 /// Signs by AWS Signature Version 4 as S3 has it: the path as it is, and the hash of the body in a
@@ -165,6 +172,7 @@ mod tests {
             access_key: "AKIAIOSFODNN7EXAMPLE".to_owned(),
             secret_key: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),
             region: "us-east-1".to_owned(),
+            certificate: None,
         };
         let mut request = Request::get("/?lifecycle")
             .header(header::HOST, "examplebucket.s3.amazonaws.com")

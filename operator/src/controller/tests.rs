@@ -10,6 +10,7 @@ mod killed;
 mod legacy;
 mod rounds;
 pub(crate) mod server;
+mod tls;
 
 use std::sync::Arc;
 

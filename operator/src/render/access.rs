@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{PodSpec, SecretVolumeSource, Volume, VolumeMoun
 
 use super::GATEWAY_CONTAINER;
 use super::gateway::ROOT_VARIABLES;
+use super::tls;
 use crate::access::{ACCESS_FILE, ROOT_FILES};
 use crate::validate::{Server, ValidatedFilestore, rendered_name};
 
@@ -15,13 +16,17 @@ pub const ACCESS_PATH: &str = "/run/filestore/access";
 const ACCESS_VOLUME: &str = "access";
 
 /// The Deployment whose gateway follows the Secret that the operator keeps, instead of reading
-/// root's keys once from its environment. versitygw cannot follow anything.
+/// root's keys once from its environment. versitygw cannot follow anything; another certificate
+/// starts it again.
 pub fn followed(filestore: &ValidatedFilestore, mut deployment: Deployment) -> Deployment {
     let spec = deployment.spec.as_mut();
-    if filestore.server == Server::Bundled
-        && let Some(pod) = spec.and_then(|spec| spec.template.spec.as_mut())
-    {
-        mount(filestore, pod);
+    match &filestore.server {
+        Server::Bundled => {
+            if let Some(pod) = spec.and_then(|spec| spec.template.spec.as_mut()) {
+                mount(filestore, pod);
+            }
+        }
+        Server::Versitygw { .. } => tls::restarted(filestore, &mut deployment),
     }
     deployment
 }

@@ -8,7 +8,7 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::labels::{labels, selector};
-use super::{API_PORT_NAME, monitoring, network_policy};
+use super::{API_PORT_NAME, monitoring, network_policy, tls};
 use crate::extras::{Extra, PURPOSE_LABEL, Purpose};
 use crate::validate::{Name, Server, Site, ValidatedFilestore};
 
@@ -37,8 +37,10 @@ pub fn extras(filestore: &ValidatedFilestore) -> Vec<Extra> {
 pub fn endpoint(filestore: &ValidatedFilestore) -> String {
     let namespace = namespace(filestore);
     format!(
-        "http://{}.{namespace}:{}",
-        filestore.name, filestore.service_port
+        "{}://{}.{namespace}:{}",
+        tls::protocol(filestore),
+        filestore.name,
+        filestore.service_port
     )
 }
 
@@ -86,7 +88,8 @@ fn compatibility(filestore: &ValidatedFilestore, name: &Name) -> Extra {
     let body = json!({"spec": {
         "selector": selector(filestore),
         "ports": [{
-            "name": "http", "port": name.port, "protocol": "TCP", "targetPort": API_PORT_NAME,
+            "name": tls::protocol(filestore), "port": name.port, "protocol": "TCP",
+            "targetPort": API_PORT_NAME,
         }],
     }});
     let mut extra = extra(filestore, Purpose::Compatibility, "", body);

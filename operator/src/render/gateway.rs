@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort, HTTPGetAction, Probe}
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::container::{container, env, key_env, metadata_args};
+use super::tls;
 use super::{ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, DATA_PATH, GATEWAY_CONTAINER};
 use crate::validate::{Server, ValidatedFilestore};
 
@@ -18,6 +19,13 @@ pub(super) const REQUIRE_MARKER: &str = "--require-marker";
 
 /// The serving container.
 pub(super) fn gateway(filestore: &ValidatedFilestore) -> Container {
+    let mut container = server(filestore);
+    let mounts = container.volume_mounts.get_or_insert_default();
+    mounts.extend(tls::mount(filestore));
+    container
+}
+
+fn server(filestore: &ValidatedFilestore) -> Container {
     let [access_key, secret_key] = ROOT_VARIABLES;
     let root = key_env(&filestore.root, access_key, secret_key);
     match &filestore.server {
@@ -50,14 +58,25 @@ pub(super) fn gateway(filestore: &ValidatedFilestore) -> Container {
                 env("VGW_QUIET", "true"),
                 env("VGW_HEALTH", HEALTH_PATH),
             ];
+            if let Some([certificate, key]) = tls::files(filestore) {
+                variables.extend([env("VGW_CERT", certificate), env("VGW_KEY", key)]);
+            }
+            let health = |period_seconds, failures| {
+                let mut probe = probe(API_PORT_NAME, HEALTH_PATH, period_seconds, failures);
+                if let Some(asks) = probe.http_get.as_mut().filter(|_| filestore.tls.is_some()) {
+                    // The kubelet takes any certificate.
+                    asks.scheme = Some("HTTPS".to_owned());
+                }
+                probe
+            };
             variables.extend(root);
             Container {
                 image: Some(image.clone()),
                 args: None,
                 env: Some(variables),
                 ports: Some(vec![port(API_PORT_NAME, API_PORT)]),
-                liveness_probe: Some(probe(API_PORT_NAME, HEALTH_PATH, 10, 6)),
-                readiness_probe: Some(probe(API_PORT_NAME, HEALTH_PATH, 5, 2)),
+                liveness_probe: Some(health(10, 6)),
+                readiness_probe: Some(health(5, 2)),
                 ..container(filestore, GATEWAY_CONTAINER, Vec::new())
             }
         }
@@ -81,6 +100,10 @@ fn args(filestore: &ValidatedFilestore) -> Vec<String> {
         (filestore.pod.grace_seconds - 5).max(1).to_string(),
     ];
     args.extend(metadata_args(filestore.storage.metadata));
+    if let Some([certificate, key]) = tls::files(filestore) {
+        args.extend(["--tls-cert".to_owned(), certificate]);
+        args.extend(["--tls-key".to_owned(), key]);
+    }
     if let Some(run) = &filestore.require_marker {
         args.extend([REQUIRE_MARKER.to_owned(), run.clone()]);
     }

@@ -11,6 +11,7 @@ use super::gateway::gateway;
 use super::labels::{labels, selector};
 use super::migrate::migrate;
 use super::prepare::{layout, prepare};
+use super::tls;
 use crate::validate::{Security, Source, ValidatedFilestore};
 
 /// The pod of a Filestore. The init containers run one after the other, the server starts when
@@ -69,6 +70,7 @@ fn volumes(filestore: &ValidatedFilestore) -> Vec<Volume> {
         // owner of the files to fsGroup.
         volumes.push(claim_volume(SOURCE_VOLUME, claim, true));
     }
+    volumes.extend(tls::volume(filestore));
     volumes
 }
 

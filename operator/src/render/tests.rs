@@ -26,7 +26,7 @@ fn golden(name: &str) {
     // Secrets are referred to: a value in a pod would be readable by everyone who can read pods.
     let text = objects.to_string();
     assert!(
-        !text.contains("Ab3dEf6hIj9k") && !text.contains("s3cret"),
+        !text.contains("Ab3dEf6hIj9k") && !text.contains("s3cret") && !text.contains("-----BEGIN"),
         "{text}"
     );
 
@@ -85,6 +85,17 @@ fn in_a_cluster_the_gateway_follows_its_keys_instead_of_reading_them_once() {
 
     let (plain, followed) = of("versitygw");
     assert_eq!(followed, plain);
+    // It reads its certificate once: another one is another pod.
+    let (mut plain, followed) = of("tls-versitygw");
+    let annotations = &followed["spec"]["template"]["metadata"]["annotations"];
+    let hash = annotations[CERTIFICATE_ANNOTATION].as_str().unwrap();
+    assert_eq!(hash.len(), 16);
+    plain["spec"]["template"]["metadata"]["annotations"] = annotations.clone();
+    assert_eq!(followed, plain);
+    // Ours follows it, and a pod that is another with each certificate would be a restart.
+    let (_, followed) = of("tls");
+    let annotations = &followed["spec"]["template"]["metadata"]["annotations"];
+    assert!(annotations.is_null(), "{annotations}");
 }
 
 #[test]
@@ -100,6 +111,16 @@ fn take_over_from_a_drive() {
 #[test]
 fn take_over_from_an_endpoint() {
     golden("online");
+}
+
+#[test]
+fn over_https() {
+    golden("tls");
+}
+
+#[test]
+fn versitygw_over_https() {
+    golden("tls-versitygw");
 }
 
 #[test]

@@ -30,7 +30,9 @@ impl Problem {
                 format!("{field}: Secret {secret:?} does not exist; create it in this namespace"),
             ),
             Some(SecretError::MissingKey { .. }) => (reason::SECRET_KEY_MISSING, error.to_string()),
-            Some(SecretError::Unusable { .. }) => (reason::SECRET_UNUSABLE, error.to_string()),
+            Some(SecretError::Unusable { .. } | SecretError::Certificate { .. }) => {
+                (reason::SECRET_UNUSABLE, error.to_string())
+            }
         };
         Self { reason, message }
     }

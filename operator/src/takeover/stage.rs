@@ -18,6 +18,9 @@ use crate::render::required_marker;
 use crate::status::Problem;
 use crate::validate::{InCluster, ValidatedFilestore};
 
+/// Why nothing is cut over to a store that speaks HTTPS alone.
+const HTTPS_TOO_EARLY: &str = "its clients use plain HTTP, which a store with spec.tls does not answer; remove tls until the legacy store is handed over, or remove migration";
+
 /// Which step is next, or what is waited for.
 #[derive(Clone, Debug)]
 pub enum Stage {

@@ -32,6 +32,8 @@ pub struct ValidatedFilestore {
     pub root: KeyPair,
     /// Port of the Service.
     pub service_port: u16,
+    /// The certificate that clients are answered with; `None` = plain HTTP.
+    pub tls: Option<Tls>,
     /// Further names that clients know the store by.
     pub compatibility: Vec<Name>,
     /// The volume.
@@ -56,6 +58,17 @@ pub struct ValidatedFilestore {
     pub site: Option<Site>,
     /// The pod is ready only when the marker on the volume says that this run was handed over.
     pub require_marker: Option<String>,
+}
+
+/// A certificate, checked; its key stays in the Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Name of the Secret.
+    pub secret: String,
+    /// The certificate itself, DER.
+    pub certificate: Vec<u8>,
+    /// Names all that the Secret holds as certificates; 16 hexadecimal digits.
+    pub hash: String,
 }
 
 /// A further name of the store.

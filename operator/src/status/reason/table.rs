@@ -147,7 +147,12 @@ pub const ALL: &[Reason] = &[
         "`size` is smaller than the claim. Volumes never shrink; the store goes on with the larger one.",
         "Set `size` back.",
     ),
-    reason(CREDENTIALS_READY, FOUND, "All keys are there.", "Nothing."),
+    reason(
+        CREDENTIALS_READY,
+        FOUND,
+        "All keys are there, and the certificate.",
+        "Nothing.",
+    ),
     reason(
         CREDENTIALS_READY,
         SECRET_MISSING,
@@ -163,8 +168,8 @@ pub const ALL: &[Reason] = &[
     reason(
         CREDENTIALS_READY,
         SECRET_UNUSABLE,
-        "The value is empty or has a line break.",
-        "Correct the value.",
+        "The value is empty or has a line break; of a certificate: it is no PEM, or the key is that of another one.",
+        "Correct the value; the store goes on with the certificate that it has.",
     ),
     reason(
         CREDENTIALS_READY,

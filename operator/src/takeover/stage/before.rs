@@ -1,6 +1,6 @@
 //! The legacy store serves: rounds of copying, the gate, the approval, the final pass that waits.
 
-use super::{Facts, Stage, fresh_serves};
+use super::{Facts, HTTPS_TOO_EARLY, Stage, fresh_serves};
 use crate::api::CutoverPolicy;
 use crate::minio;
 use crate::status::{Problem, reason};
@@ -77,6 +77,9 @@ impl Facts<'_> {
                 reason: reason::ENGINE_LACKS,
                 message: "a cut-over needs engine bundled, which waits for the hand-over; change the engine afterwards".to_owned(),
             });
+        }
+        if self.filestore.tls.is_some() {
+            return refused(format!("{title} is not taken over: {HTTPS_TOO_EARLY}"));
         }
         if self.filestore.suspend {
             return Stage::Suspended;

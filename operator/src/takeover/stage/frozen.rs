@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Facts, Stage};
+use super::{Facts, HTTPS_TOO_EARLY, Stage};
 use crate::render::required_marker;
 use crate::status::cure;
 use crate::takeover::{JobState, JobView, Record};
@@ -34,6 +34,9 @@ impl Facts<'_> {
         }
         if self.filestore.suspend {
             return up("suspend was set to true".to_owned());
+        }
+        if self.filestore.tls.is_some() {
+            return up(HTTPS_TOO_EARLY.to_owned());
         }
         let replicas = self
             .seen
