@@ -1,3 +1,5 @@
+mod others;
+mod rotation;
 mod user;
 
 use super::before::{file, text};
@@ -147,80 +149,6 @@ fn the_gateway_is_told_of_root_users_grants_and_quotas() {
 }
 
 #[test]
-fn former_keys_stay_for_a_while() {
-    let step = |runner: &str, live: &Rendered, now: i64| look(&with(runner), Some(live), now);
-    let first = look(&with("one"), None, 0);
-    assert_eq!(keys(&first), ["one"]);
-    let second = step("two", &first, 100);
-    assert_eq!(keys(&second), ["two", "one"]);
-    assert_eq!(second.next, Some(at(3700)));
-    // The same at every later look, until the end.
-    let looked = step("two", &second, 2000);
-    assert!(is_same(&looked.secret, &second.secret));
-    let third = step("three", &looked, 2000);
-    assert_eq!(keys(&third), ["three", "two", "one"]);
-    assert_eq!(third.next, Some(at(3700)));
-    let later = step("three", &third, 3700);
-    assert_eq!(keys(&later), ["three", "two"]);
-    assert_eq!(later.next, Some(at(5600)));
-    assert_eq!(keys(&step("three", &later, 5600)), ["three"]);
-    // Back to one that was still valid.
-    assert_eq!(keys(&step("two", &third, 2100)), ["two", "three", "one"]);
-}
-
-#[test]
-fn a_shorter_overlap_holds_for_keys_that_are_former_already() {
-    let first = look(&with("one"), None, 0);
-    let second = look(&with("two"), Some(&first), 100);
-    let with_overlap = |seconds: u32| {
-        let access = format!("access:\n    overlapSeconds: {seconds}");
-        filestore_of(&SPEC.replace("access:\n    users", &format!("{access}\n    users")))
-    };
-    let same = root("root", "hush");
-    let shorter = look_as(
-        &with_overlap(60),
-        same.clone(),
-        &with("two"),
-        Some(&second),
-        200,
-    );
-    assert_eq!(shorter.next, Some(at(260)));
-    let looked = look_as(
-        &with_overlap(60),
-        same.clone(),
-        &with("two"),
-        Some(&shorter),
-        250,
-    );
-    assert!(is_same(&looked.secret, &shorter.secret));
-    let none = look_as(&with_overlap(0), same, &with("two"), Some(&second), 200);
-    assert_eq!(keys(&none), ["two"]);
-    assert_eq!(none.next, None);
-}
-
-#[test]
-fn root_is_rotated_like_anybody() {
-    let step = |access: &str, secret: &str, live: &Rendered, now: i64| {
-        look_as(
-            &filestore(),
-            root(access, secret),
-            &with("one"),
-            Some(live),
-            now,
-        )
-    };
-    let first = look(&with("one"), None, 0);
-    // Another secret, then another access key, too.
-    let second = step("root", "new", &first, 100);
-    assert_eq!(roots(&second), ("root\nroot", "new\nhush"));
-    assert_eq!(second.next, Some(at(3700)));
-    let third = step("admin", "newer", &second, 200);
-    assert_eq!(roots(&third), ("admin\nroot\nroot", "newer\nnew\nhush"));
-    let last = step("admin", "newer", &third, 4000);
-    assert_eq!(roots(&last), ("admin", "newer"));
-}
-
-#[test]
 fn an_access_key_belongs_to_one_alone() {
     let first = look(&with_both("one", "two"), None, 0);
     assert!(first.problems.is_empty());
@@ -294,71 +222,6 @@ fn a_secret_that_is_gone_or_broken_takes_no_key_away() {
 }
 
 #[test]
-fn what_others_changed_is_seen() {
-    let rendered = look(&with("one"), None, 0);
-    let same = |change: &dyn Fn(&mut Secret)| {
-        let mut live = rendered.secret.clone();
-        change(&mut live);
-        is_same(&rendered.secret, &live)
-    };
-    // What they add stays.
-    assert!(same(&|live| {
-        let labels = live.metadata.labels.get_or_insert_default();
-        labels.insert("team".to_owned(), "x".to_owned());
-        let data = live.data.get_or_insert_default();
-        data.insert("more".to_owned(), ByteString(Vec::new()));
-    }));
-    assert!(!same(&|live| live.metadata.owner_references = None));
-    assert!(!same(&|live| live.metadata.labels = None));
-    assert!(!same(&|live| live.metadata.annotations = None));
-    assert!(!same(&|live| {
-        let annotations = live.metadata.annotations.get_or_insert_default();
-        annotations.insert(CHANGED_ANNOTATION.to_owned(), "x".to_owned());
-    }));
-    assert!(!same(&|live| {
-        let owners = live.metadata.owner_references.iter_mut().flatten();
-        owners.for_each(|owner| owner.name = "other".to_owned());
-    }));
-    assert!(!same(&|live| {
-        let data = live.data.get_or_insert_default();
-        data.insert("root-user".to_owned(), ByteString(Vec::new()));
-    }));
-}
-
-#[test]
-fn who_changed_a_label_is_told() {
-    let rendered = look(&with("one"), None, 0);
-    let mut live = rendered.secret.clone();
-    let labels = live.metadata.labels.get_or_insert_default();
-    labels.insert(NAME_LABEL.to_owned(), "other".to_owned());
-    live.metadata.managed_fields = serde_json::from_value(json!([{
-        "manager": "kubectl-label",
-        "fieldsV1": {"f:metadata": {"f:labels": {(format!("f:{NAME_LABEL}")): {}}}},
-    }]))
-    .unwrap();
-    let told = drift(&rendered.secret, &live);
-    let told: Vec<_> = told
-        .iter()
-        .map(|drift| (drift.path.to_string(), drift.manager.as_deref()))
-        .collect();
-    let path = format!("metadata.labels[{NAME_LABEL}]");
-    assert_eq!(told, [(path, Some("kubectl-label"))]);
-}
-
-#[test]
-fn a_secret_of_somebody_else_is_not_ours() {
-    let rendered = look(&with("one"), None, 0);
-    assert_eq!(name_taken(&rendered.secret, "files-access", &owner()), None);
-    let mut other = rendered.secret;
-    other.metadata.labels = None;
-    assert_eq!(name_taken(&other, "files-access", &owner()), None);
-    other.metadata.owner_references = None;
-    let problem = name_taken(&other, "files-access", &owner()).unwrap();
-    assert_eq!(problem.reason, "NameTaken");
-    assert!(problem.message.contains("Secret \"files-access\" exists"));
-}
-
-#[test]
 fn pods_from_before_a_change_are_reminded_once() {
     let rendered = look(&with("one"), None, 100);
     let pod = |created: i64, told: Option<&str>| -> Pod {
@@ -374,58 +237,4 @@ fn pods_from_before_a_change_are_reminded_once() {
     assert!(due(&pod(99, Some("earlier"))));
     assert!(!due(&pod(99, Some(&changed))));
     assert!(!due(&pod(100, None)));
-}
-
-/// Who may write the Secret once does not stay root for the overlap.
-#[test]
-fn what_somebody_else_wrote_into_the_secret_is_no_former_key() {
-    let first = look(&with("one"), None, 0);
-    let rotated = look(&with("two"), Some(&first), 10);
-    assert_eq!(keys(&rotated), ["two", "one"]);
-    let tampered = |name: &str, value: &str| {
-        let mut live = rotated.secret.clone();
-        let data = live.data.get_or_insert_default();
-        data.insert(name.to_owned(), ByteString(value.as_bytes().to_vec()));
-        live.metadata.managed_fields = serde_json::from_value(json!([
-            {"manager": FIELD_MANAGER, "fieldsV1": {"f:data": {"f:more": {}}}},
-            {"manager": "kubectl-edit", "fieldsV1": {"f:data": {(format!("f:{name}")): {}}}},
-        ]))
-        .unwrap();
-        live
-    };
-    let after = |live: &Secret| {
-        let root = root("root", "hush");
-        render(
-            &filestore(),
-            &owner(),
-            root,
-            &with("two"),
-            Some(live),
-            at(20),
-        )
-    };
-    for (name, value) in [
-        ("root-user", "intruder"),
-        ("root-password", "known"),
-        (
-            "former.json",
-            r#"{"root":[null],"users":{"runner":[null,null]}}"#,
-        ),
-        (
-            "access.json",
-            r#"{"users":[{"name":"runner","keys":[{"accessKey":"intruder","secretKey":"x"}],"grants":[]}],"buckets":[]}"#,
-        ),
-    ] {
-        let found = after(&tampered(name, value));
-        assert_eq!(roots(&found), ("root", "hush"), "{name}");
-        assert_eq!(keys(&found), ["two"], "{name}");
-        assert_eq!(found.next, None, "{name}");
-    }
-    // Taken away, which leaves no trace of who it was.
-    let mut live = rotated.secret.clone();
-    live.data.get_or_insert_default().remove("former.json");
-    assert_eq!(keys(&after(&live)), ["two"]);
-    // What others add beside ours is their affair.
-    let live = tampered("more", "x");
-    assert_eq!(keys(&after(&live)), ["two", "one"]);
 }

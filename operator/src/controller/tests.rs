@@ -6,6 +6,7 @@ mod claims;
 mod cutover;
 mod extras;
 mod indexed;
+mod jobs;
 mod killed;
 mod legacy;
 mod rounds;

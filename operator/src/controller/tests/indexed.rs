@@ -103,7 +103,7 @@ impl Cluster {
                 "copiedBytes": 10,
                 "notCarried": {"noncurrentVersions": {"count": 2, "bytes": 9, "examples": []}},
             });
-            pod["status"] = legacy::container(&json!({"terminated": {
+            pod["status"] = jobs::container(&json!({"terminated": {
                 "exitCode": code, "reason": "Completed", "message": summary.to_string(),
                 "finishedAt": format!("{:.0}", Timestamp::now()),
             }}));
@@ -116,7 +116,7 @@ impl Cluster {
         let name = job["metadata"]["name"].as_str().unwrap();
         let mut labels = job["spec"]["template"]["metadata"]["labels"].clone();
         labels["batch.kubernetes.io/job-name"] = json!(name);
-        let mut status = legacy::container(&json!({"running": {}}));
+        let mut status = jobs::container(&json!({"running": {}}));
         status["podIP"] = json!(format!("10.0.1.{index}"));
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
