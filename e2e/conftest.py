@@ -1,8 +1,12 @@
 """Fixtures: servers on free ports, volumes in temporary directories, everything killed at the end."""
 
+import fcntl
 import os
 import subprocess
+import tempfile
 import uuid
+import zlib
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -21,7 +25,8 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """With another target only the client tests make sense."""
+    """With another target only the client tests make sense. The longest begin first, so that several processes end together."""
+    items.sort(key=lambda item: -max((mark.args[0] for mark in item.iter_markers("minutes")), default=0))
     if config.getoption("--target") != "filestore":
         deselected = [item for item in items if "server" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=deselected)
@@ -42,16 +47,17 @@ def scratch(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(request, scratch):
-    """The server that client tests talk to."""
-    directory = scratch / f"volume-{request.param}"
+def server(request, tmp_path_factory):
+    """The server that client tests talk to; each time that tests are sorted so that it is started again, with another volume."""
+    root = tmp_path_factory.mktemp(f"server-{request.param}")
+    directory = root / "volume"
     directory.mkdir()
     kind = request.config.getoption("--target")
     if kind == "filestore":
         running = Gateway(directory, "--metadata", request.param)
     else:
         running = {"minio": Minio, "versitygw": Versitygw}[kind](directory)
-    with running.start(scratch / f"log-{request.param}"):
+    with running.start(root / "log"):
         yield running
 
 
@@ -127,7 +133,7 @@ def definition():
 
 @pytest.fixture(scope="module")
 def prometheus_kinds():
-    """The cluster knows ServiceMonitors and PrometheusRules."""
+    """The cluster knows ServiceMonitors and PrometheusRules. Tests for which that matters share the xdist_group "prometheus_kinds"."""
     with known_kinds():
         yield
 
@@ -152,6 +158,27 @@ def operator(namespace, tmp_path):
     made = Operator(namespace, tmp_path).start()
     yield made
     made.kill()
+
+
+@contextmanager
+def turn(alone: bool):
+    """A test's time on the cluster, which several processes share: together with others, or alone.
+
+    Whoever comes after one that waits to be alone lets it go first.
+    """
+    name = f"filestore-e2e-{os.geteuid()}-{zlib.crc32(os.environ['KUBECONFIG'].encode()):08x}"
+    with (Path(tempfile.gettempdir()) / f"{name}.queue").open("w") as queue, (Path(tempfile.gettempdir()) / f"{name}.lock").open("w") as lock:
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Set-up and tear-down are part of the turn; waiting for it is no part of the test's time limit."""
+    with turn(item.get_closest_marker("alone") is not None) if os.environ.get("KUBECONFIG") else nullcontext():
+        yield
 
 
 @pytest.hookimpl(hookwrapper=True)

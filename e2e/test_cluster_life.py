@@ -38,6 +38,7 @@ def test_a_killed_pod_loses_nothing(namespace, operator):
         assert snapshot(client(namespace)) == objects
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not NODE, reason="the node of this cluster is not ours to stop")
 def test_a_node_that_loses_power_comes_back_with_everything(namespace, operator):
     namespace.apply(secret(), filestore(buckets=[{"name": "uploads"}]))

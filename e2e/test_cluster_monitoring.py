@@ -9,7 +9,7 @@ from harness.apiserver import ApiServer
 from harness.cluster import filestore, needs_cluster, secret
 from harness.helm import needs_helm, render
 
-pytestmark = [needs_cluster, pytest.mark.usefixtures("prometheus_kinds")]
+pytestmark = [needs_cluster, pytest.mark.usefixtures("prometheus_kinds"), pytest.mark.xdist_group("prometheus_kinds")]
 MONITORING = {"serviceMonitor": {"enabled": True, "interval": "15s", "labels": {"release": "prometheus"}},
               "prometheusRule": {"enabled": True, "capacityWarnPercent": 70, "labels": {"release": "prometheus"}}}
 KINDS = ("servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com")

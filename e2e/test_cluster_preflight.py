@@ -81,6 +81,7 @@ def test_an_empty_namespace_and_no_rights_at_all(namespace, look):
     assert "looks like a MinIO" not in text
 
 
+@pytest.mark.xdist_group("prometheus_kinds")
 def test_optional_objects_come_and_go(namespace, operator):
     """With the rights of manifests/operator; the cluster knows no ServiceMonitors."""
     namespace.apply(secret(), filestore(

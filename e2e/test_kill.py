@@ -20,6 +20,7 @@ from harness.cli import marker, migrate, migrate_command
 from harness.s3 import boto, keys, md5, multipart_etag, pattern, put_multipart, snapshot
 from harness.servers import Minio
 
+pytestmark = pytest.mark.minutes(4)
 KIB, MIB = 1 << 10, 1 << 20
 PART = 5 * MIB
 COMBINATIONS = [(metadata, durability) for metadata in ("xattr", "sidecar") for durability in ("durable", "relaxed")]

@@ -15,6 +15,7 @@ from minio.error import S3Error
 from conftest import bucket_name
 from harness.s3 import boto, md5, minio_client, multipart_etag, pattern
 
+pytestmark = pytest.mark.minutes(2)
 KIB, MIB = 1 << 10, 1 << 20
 
 

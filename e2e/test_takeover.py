@@ -11,6 +11,7 @@ from harness.cli import marker, migrate
 from harness.s3 import boto, describe, multipart_etag, pattern, put_multipart, snapshot
 from harness.servers import Minio
 
+pytestmark = pytest.mark.minutes(3)
 KIB, MIB = 1 << 10, 1 << 20
 
 ODD = ["space and+plus %41.txt", "unicode/caf\u00e9", "unicode/cafe\u0301", "unicode/\U0001f4e6", "dot.dir/..hidden", "colon:quote\"'<>&.txt", "k" * 255,
