@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from harness.cluster import IMAGE, client, needs_cluster, needs_minio, secret
 from harness.helm import CHART, helm, needs_helm
 from harness.legacy import NAME, SECRET, SELECTOR, Legacy
@@ -54,6 +56,7 @@ def test_a_fresh_store_outlives_its_release(namespace, tmp_path):
     assert client(namespace).get_object(Bucket="uploads", Key="a/b")["Body"].read() == b"hello"
 
 
+@pytest.mark.minutes(1)
 @needs_minio
 def test_takes_over_from_bitnamis_minio(namespace, tmp_path):
     legacy = Legacy(namespace)

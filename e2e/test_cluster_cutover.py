@@ -106,6 +106,7 @@ def record(namespace) -> dict:
     return json.loads(annotations.get(RECORD, "{}"))
 
 
+@pytest.mark.minutes(3)
 def test_clients_write_until_the_freeze_and_go_on_after_it(namespace, operator, legacy, writers):
     claim, service = legacy.claim(), namespace.get("service", NAME)
     fixed = snapshot(legacy.client())
@@ -142,6 +143,7 @@ def test_clients_write_until_the_freeze_and_go_on_after_it(namespace, operator, 
     assert "MinIO" not in client.list_buckets()["ResponseMetadata"]["HTTPHeaders"].get("server", "")
 
 
+@pytest.mark.minutes(3)
 def test_an_operator_killed_at_each_stage_goes_on(namespace, operator, legacy, writers):
     """Once per stage: the next operator acts when the lease of the killed one is over, half a minute later."""
     namespace.apply(takes_over())
@@ -164,6 +166,7 @@ def test_an_operator_killed_at_each_stage_goes_on(namespace, operator, legacy, w
     assert {reason for reason, *_ in seen} >= {"Precopying", "Preparing"}, seen
 
 
+@pytest.mark.minutes(1)
 def test_a_manual_cut_over_waits(namespace, operator, legacy):
     namespace.apply(takes_over(cutover="manual"))
     found = namespace.wait("Migrated=False/AwaitingApproval", seconds=180)
@@ -188,6 +191,7 @@ def test_a_manual_cut_over_waits(namespace, operator, legacy):
     assert (namespace.items("jobs"), replicas(namespace), namespace.get("pvc", "files")["metadata"]["uid"]) == ([], 0, claim)
 
 
+@pytest.mark.minutes(2)
 def test_back_and_over_again(namespace, operator, legacy):
     namespace.apply(takes_over())
     namespace.wait("Migrated=True/Completed", seconds=180)

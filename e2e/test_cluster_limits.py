@@ -2,12 +2,14 @@
 
 import json
 
+import pytest
+
 from harness.cluster import needs_cluster, needs_minio
 from harness.s3 import pattern, snapshot
 from test_cluster_cutover import BUCKET, legacy, record, replicas, shown, takes_over  # noqa: F401 - a fixture
 from test_takeover import assert_same
 
-pytestmark = [needs_cluster, needs_minio]
+pytestmark = [needs_cluster, needs_minio, pytest.mark.minutes(1)]
 
 
 def ended(namespace, job: str) -> list[tuple[int, dict]]:

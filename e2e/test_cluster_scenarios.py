@@ -59,6 +59,7 @@ def owned(drive: dict[str, str]) -> dict[str, str]:
 # --- a release of Helm owns the legacy store ------------------------------------------------------
 
 
+@pytest.mark.minutes(3)
 @needs_helm
 def test_a_legacy_store_that_a_release_of_helm_owns(namespace, operator, tmp_path):
     """One take-over, and all that may happen to a site afterwards: upgrades, the dropped dependency, a rollback, a hand on the legacy store."""
@@ -232,6 +233,7 @@ def tells(namespace, name: str, reason: str) -> int:
     return sum((one.get("series") or {"count": 1})["count"] for one in events)
 
 
+@pytest.mark.minutes(3)
 def test_what_is_in_the_way_is_said_and_the_legacy_store_serves(namespace, operator, volumes):
     legacy = Legacy(namespace)
     fill(legacy.client())
@@ -286,6 +288,7 @@ def test_what_is_in_the_way_is_said_and_the_legacy_store_serves(namespace, opera
 # --- the Filestore goes in the middle -------------------------------------------------------------
 
 
+@pytest.mark.minutes(2)
 def test_a_filestore_that_is_deleted_mid_freeze_leaves_the_legacy_store_serving(namespace, operator):
     """Once while the operator looks, once while it is away."""
     legacy = Legacy(namespace)

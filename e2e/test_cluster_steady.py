@@ -18,7 +18,7 @@ from harness.apiserver import ApiServer
 from harness.cluster import IMAGE, REPO, Namespace, Operator, client, filestore, kubectl, needs_cluster, secret, until
 from harness.s3 import pattern, put_multipart, snapshot
 
-pytestmark = [needs_cluster, pytest.mark.usefixtures("prometheus_kinds"), pytest.mark.xdist_group("prometheus_kinds")]
+pytestmark = [needs_cluster, pytest.mark.usefixtures("prometheus_kinds"), pytest.mark.xdist_group("prometheus_kinds"), pytest.mark.minutes(4)]
 
 VERSITYGW_IMAGE = os.environ.get("FILESTORE_E2E_VERSITYGW_IMAGE", "")
 MANAGER = "filestore-operator"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from harness.cluster import filestore, needs_cluster, needs_minio
+from harness.cluster import KEYS, filestore, needs_cluster, needs_minio, secret
 from harness.legacy import NAME, SECRET, SELECTOR, Legacy
 from harness.s3 import describe, pattern, snapshot
 from test_takeover import assert_same, fill
 
-pytestmark = [needs_cluster, needs_minio]
+pytestmark = [needs_cluster, needs_minio, pytest.mark.minutes(1)]
 
 # The pod wears what the legacy Service selects.
 TAKES_THE_NAME = {"labels": SELECTOR}
@@ -97,6 +97,21 @@ def test_while_the_source_is_away_nothing_starts_empty(namespace, operator, lega
     objects = snapshot(legacy.client())
     namespace.wait("Migrated=True/Completed", seconds=180)
     namespace.wait("Ready=True/Serving")
+    legacy.scale(0)
+    assert_same(snapshot(legacy.client()), objects)
+
+
+def test_corrected_keys_are_tried_at_once(namespace, operator, legacy):
+    """In another pod, which does not wait as the one does that failed."""
+    objects = snapshot(legacy.client())
+    namespace.apply(secret("legacy-keys", **{"root-user": "nobody", "root-password": "not-the-password"}))
+    namespace.apply(takes_over(endpoint=f"http://{NAME}:9000", credentials={"secretRef": {"name": "legacy-keys"}}))
+    namespace.wait("Migrated=False/CredentialsRefused", seconds=60)
+    failed = namespace.pods("filestore.ryax.tech/name=files")[0]["metadata"]["uid"]
+    namespace.apply(secret("legacy-keys", **KEYS))
+    namespace.wait("Migrated=True/Completed", seconds=60)
+    namespace.wait("Ready=True/Serving")
+    assert failed not in [pod["metadata"]["uid"] for pod in namespace.pods("filestore.ryax.tech/name=files")]
     legacy.scale(0)
     assert_same(snapshot(legacy.client()), objects)
 

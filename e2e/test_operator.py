@@ -231,3 +231,44 @@ def test_the_api_server_takes_our_examples_as_they_are(shared, file):
 def test_sizes_may_grow(shared):
     shared.apply(filestore("grows", storage={"size": "1Gi"}))
     assert "configured" in dry_run(shared, filestore("grows", storage={"size": "1500Mi"}))
+
+
+# What every pod has, whatever the spec says: by name, as the API server has it.
+POD = {"automountServiceAccountToken": False, "enableServiceLinks": False}
+CONTAINER = {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+USERS = {"fresh": (1200, 1200, 1200), "online": (1200, 1200, 1200), "offline": (1300, 1301, 1302), "versitygw": (None, None, None)}
+
+
+@pytest.mark.parametrize("golden", USERS)
+def test_the_api_server_takes_what_is_rendered(shared, golden):
+    """No field that it does not know and no value that it refuses; and what is enforced is there. The kinds of Prometheus: test_cluster_monitoring."""
+    rendered = json.loads((REPO / f"operator/tests/golden/{golden}.json").read_text())
+    made = [rendered[name] for name in ("claim", "serviceAccount", "service", "deployment") if rendered[name]] + rendered.get("extras", [])
+    told = {}
+    for found in made:
+        found["metadata"].pop("namespace", None)
+        if not found["apiVersion"].startswith("monitoring.coreos.com/"):
+            told[found["kind"]] = json.loads(shared("create", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-", stdin=json.dumps(found)))
+    spec = told["Deployment"]["spec"]
+    assert spec["replicas"] == (0 if golden == "offline" else 1), "suspended, or one"
+    assert spec["strategy"] == {"type": "Recreate"}
+    pod = spec["template"]["spec"]
+    assert {name: pod.get(name) for name in POD} == POD
+    context = pod["securityContext"]
+    assert context["runAsNonRoot"] is True and context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert tuple(context.get(name) for name in ("runAsUser", "runAsGroup", "fsGroup")) == USERS[golden]
+    assert context.get("fsGroupChangePolicy") == (None if golden == "versitygw" else "OnRootMismatch")
+    for container in pod.get("initContainers", []) + pod["containers"]:
+        assert {name: container["securityContext"].get(name) for name in CONTAINER} == CONTAINER, container["name"]
+        assert not container["securityContext"].get("privileged"), container["name"]
+    server, = pod["containers"]
+    if golden == "versitygw":
+        # It would log every request, close each connection, and serve lost+found as a bucket.
+        variables = {variable["name"]: variable.get("value") for variable in server["env"]}
+        wanted = {"VGW_BACKEND_ARG": "/data/s3", "VGW_KEEP_ALIVE": "true", "VGW_QUIET": "true", "VGW_REGION": "us-east-1"}
+        assert {name: variables[name] for name in wanted} == wanted
+    else:
+        assert server["args"][:2] == ["gateway", "/data"]
+        assert server["args"][server["args"].index("--region") + 1] == ("eu-west-3" if golden == "offline" else "us-east-1")
+    claim = told.get("PersistentVolumeClaim")
+    assert claim is None or "ownerReferences" not in claim["metadata"] and claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
