@@ -102,11 +102,11 @@ def test_while_the_source_is_away_nothing_starts_empty(namespace, operator, lega
 
 
 def test_corrected_keys_are_tried_at_once(namespace, operator, legacy):
-    """In another pod, which does not wait as the one does that failed."""
+    """In another pod: the one that is refused asks on with the keys that it was started with."""
     objects = snapshot(legacy.client())
     namespace.apply(secret("legacy-keys", **{"root-user": "nobody", "root-password": "not-the-password"}))
     namespace.apply(takes_over(endpoint=f"http://{NAME}:9000", credentials={"secretRef": {"name": "legacy-keys"}}))
-    namespace.wait("Migrated=False/CredentialsRefused", seconds=60)
+    namespace.until("they are refused", lambda: "InvalidAccessKeyId" in namespace("logs", "deployment/files", "-c", "migrate", check=False), 60)
     failed = namespace.pods("filestore.ryax.tech/name=files")[0]["metadata"]["uid"]
     namespace.apply(secret("legacy-keys", **KEYS))
     namespace.wait("Migrated=True/Completed", seconds=60)

@@ -37,6 +37,9 @@ pub struct Observed {
     pub told: Told,
     /// The Secret that the gateway follows could not be made: a pod would find no keys.
     pub no_keys: bool,
+    /// Version of the Secret with the keys of a running source; read where a pod is to be started
+    /// with it.
+    pub source_keys: Option<String>,
 }
 
 /// How a container stands.
@@ -130,6 +133,16 @@ impl Observed {
             .into_iter()
             .find(|one| one.name == MIGRATE_CONTAINER)?;
         Some((view(found)?, found.restart_count))
+    }
+
+    /// Whether the take-over in that pod gets nowhere with what it was started with: it failed and
+    /// waits to be started again, or the source does not let it begin.
+    pub fn migrate_is_stuck(&self) -> bool {
+        match self.migrate() {
+            Some((ContainerView::Ended { code, .. }, _)) => code != 0,
+            Some((ContainerView::Running, _)) => self.told.connecting_fails,
+            _ => false,
+        }
     }
 
     /// Exit status and message with which the take-over's container ended before it was started

@@ -136,8 +136,9 @@ impl Plan {
         usable: bool,
     ) {
         if usable {
-            let deployment = render::followed(filestore, render::deployment(filestore));
             let live = observed.deployment.as_ref();
+            let deployment = render::followed(filestore, render::deployment(filestore));
+            let deployment = render::with_source_keys(deployment, source_keys(observed));
             self.apply(Kind::Deployment, &deployment, owner, live);
         }
     }
@@ -220,6 +221,19 @@ impl Plan {
             }
         }
     }
+}
+
+/// The keys of a running source with which the pod is to be. A take-over that failed is started
+/// again by the kubelet after up to five minutes, whatever was corrected, and one that is refused
+/// asks again with the keys that it has; another pod starts at once with others. One at work, or
+/// done, is left alone.
+fn source_keys(observed: &Observed) -> Option<String> {
+    let live = observed.deployment.as_ref();
+    let started = live.and_then(render::source_keys);
+    if live.is_some() && !observed.migrate_is_stuck() {
+        return started;
+    }
+    observed.source_keys.clone().or(started)
 }
 
 /// Whether a live object was made for the same Filestore: its labels say so.

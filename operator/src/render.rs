@@ -23,7 +23,7 @@ mod tls;
 
 pub use access::{ACCESS_PATH, followed};
 pub use claim::claim;
-pub use deployment::{deployment, required_marker};
+pub use deployment::{deployment, required_marker, source_keys, with_source_keys};
 pub use extras::{endpoint, extras};
 pub use job::{
     ABORTED_ANNOTATION, ABORTED_AT_ANNOTATION, AFTER_ANNOTATION, FAILURES_ANNOTATION, GO,

@@ -173,12 +173,16 @@ pub(super) async fn cluster(
         takeover,
         told: Told::default(),
         no_keys: false,
+        source_keys: None,
     };
     // In the middle of a cut-over clients wait: nothing is asked then that is not needed.
     let record = observed.takeover.as_ref().and_then(Takeover::record);
     let in_a_hurry = record.is_some_and(|record| record.stage == Mark::Frozen);
     if !in_a_hurry {
         observed.told = told(&observed, stores).await;
+    }
+    if observed.deployment.is_none() || observed.migrate_is_stuck() {
+        observed.source_keys = source_keys(requests, filestore).await?;
     }
     Ok(observed)
 }
@@ -197,6 +201,18 @@ async fn told(observed: &Observed, stores: &dyn Stores) -> Told {
     match observed.asked() {
         Some(address) => stores.told(address).await,
         None => Told::default(),
+    }
+}
+
+/// Version of the Secret with the keys of a running source, where the spec names one.
+async fn source_keys(
+    requests: &Requests<'_>,
+    filestore: &ValidatedFilestore,
+) -> Result<Option<String>, Error> {
+    let migration = filestore.migration.as_ref();
+    match migration.and_then(|migration| migration.source.as_ref()) {
+        Some(Source::Online { keys, .. }) => version(requests, &keys.secret).await,
+        _ => Ok(None),
     }
 }
 
@@ -292,18 +308,22 @@ async fn versions(
     let keys = takeover::source_keys(filestore, cluster, legacy);
     let mut versions = BTreeMap::new();
     for name in BTreeSet::from([&keys.secret, &filestore.root.secret]) {
-        let found = requests.metadata::<Secret>(name).await?;
-        let version = found.map(|found| {
-            let metadata = found.metadata;
-            format!(
-                "{}/{}",
-                metadata.uid.unwrap_or_default(),
-                metadata.resource_version.unwrap_or_default()
-            )
-        });
-        versions.insert(name.clone(), version);
+        versions.insert(name.clone(), version(requests, name).await?);
     }
     Ok(Some(versions))
+}
+
+/// A name for a Secret with what it holds now.
+async fn version(requests: &Requests<'_>, secret: &str) -> Result<Option<String>, Error> {
+    let found = requests.metadata::<Secret>(secret).await?;
+    Ok(found.map(|found| {
+        let metadata = found.metadata;
+        format!(
+            "{}/{}",
+            metadata.uid.unwrap_or_default(),
+            metadata.resource_version.unwrap_or_default()
+        )
+    }))
 }
 
 /// Objects of the namespace with labels as `selector` says; empty = all.

@@ -11,6 +11,7 @@ mod killed;
 mod legacy;
 mod rounds;
 pub(crate) mod server;
+mod source_keys;
 mod tls;
 
 use std::sync::Arc;

@@ -36,6 +36,27 @@ pub fn deployment(filestore: &ValidatedFilestore) -> Deployment {
     }
 }
 
+/// Annotation of the pod: a name for the Secret with the keys of a running source, as it was when
+/// the take-over was started.
+const SOURCE_KEYS_ANNOTATION: &str = "filestore.ryax.tech/source-keys";
+
+/// The Deployment, whose pod is another one when the keys of the source are others.
+pub fn with_source_keys(mut deployment: Deployment, version: Option<String>) -> Deployment {
+    if let (Some(version), Some(spec)) = (version, deployment.spec.as_mut()) {
+        let metadata = spec.template.metadata.get_or_insert_default();
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.insert(SOURCE_KEYS_ANNOTATION.to_owned(), version);
+    }
+    deployment
+}
+
+/// What [`with_source_keys`] was told.
+pub fn source_keys(deployment: &Deployment) -> Option<String> {
+    let metadata = deployment.spec.as_ref()?.template.metadata.as_ref()?;
+    let annotations = metadata.annotations.as_ref()?;
+    annotations.get(SOURCE_KEYS_ANNOTATION).cloned()
+}
+
 /// The run that a Deployment's gateway waits for.
 pub fn required_marker(deployment: &Deployment) -> Option<String> {
     let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
