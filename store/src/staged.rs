@@ -140,8 +140,9 @@ impl StagedFile {
                         temp: None,
                     });
                 }
-                // The bucket lies on another file system than the control directory.
-                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+                // The bucket lies on another file system than the control directory; or (PERM, on
+                // ext4) the directory went away after it was found, which is told below.
+                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::PERM) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use rustix::io::Errno;
+
 use super::*;
+use crate::staged::StagedFile;
 
 /// versitygw issue 1988: parents removed by one request while another enters them.
 #[test]
@@ -158,6 +161,43 @@ fn a_bucket_is_deleted_or_keeps_its_object() {
             }
         }
     }
+}
+
+/// ext4 answers EPERM to an unnamed file in a directory that is removed while it is found.
+#[test]
+fn a_temporary_area_that_goes_away_is_missing_and_nothing_else() {
+    const OFTEN: usize = 1_000;
+    let at = Scratch::relaxed(MetadataMode::Xattr);
+    let area = at.path("area");
+    let path = format!("{}/area", bucket());
+    let (made, missing) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let over = || {
+        let enough = |count: &AtomicUsize| count.load(Ordering::Relaxed) >= OFTEN;
+        enough(&made) && enough(&missing)
+    };
+    let create = || {
+        let mut others = Vec::new();
+        while !over() {
+            match StagedFile::create(&at.store.volume, &path) {
+                Ok(_) => drop(made.fetch_add(1, Ordering::Relaxed)),
+                Err(Errno::NOENT) => drop(missing.fetch_add(1, Ordering::Relaxed)),
+                Err(other) => others.push(other),
+            }
+        }
+        others.dedup();
+        others
+    };
+    thread::scope(|scope| {
+        let creators = [scope.spawn(create), scope.spawn(create)];
+        while !over() {
+            // A file with a name may be in it for a moment.
+            let _busy = std::fs::create_dir(&area);
+            let _busy = std::fs::remove_dir(&area);
+        }
+        for creator in creators {
+            assert_eq!(creator.join().unwrap(), []);
+        }
+    });
 }
 
 /// As on NFS, where temporary files have names.
