@@ -236,7 +236,8 @@ def test_sizes_may_grow(shared):
 # What every pod has, whatever the spec says: by name, as the API server has it.
 POD = {"automountServiceAccountToken": False, "enableServiceLinks": False}
 CONTAINER = {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-USERS = {"fresh": (1200, 1200, 1200), "online": (1200, 1200, 1200), "offline": (1300, 1301, 1302), "versitygw": (None, None, None)}
+USERS = {"fresh": (1200, 1200, 1200), "online": (1200, 1200, 1200), "offline": (1300, 1301, 1302), "versitygw": (None, None, None),
+         "tls": (1200, 1200, 1200), "tls-versitygw": (1200, 1200, 1200)}
 
 
 @pytest.mark.parametrize("golden", USERS)
@@ -262,7 +263,7 @@ def test_the_api_server_takes_what_is_rendered(shared, golden):
         assert {name: container["securityContext"].get(name) for name in CONTAINER} == CONTAINER, container["name"]
         assert not container["securityContext"].get("privileged"), container["name"]
     server, = pod["containers"]
-    if golden == "versitygw":
+    if golden.endswith("versitygw"):
         # It would log every request, close each connection, and serve lost+found as a bucket.
         variables = {variable["name"]: variable.get("value") for variable in server["env"]}
         wanted = {"VGW_BACKEND_ARG": "/data/s3", "VGW_KEEP_ALIVE": "true", "VGW_QUIET": "true", "VGW_REGION": "us-east-1"}

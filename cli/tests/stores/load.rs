@@ -78,11 +78,17 @@ fn a_busy_store_is_asked_less_and_later_as_much_as_before() {
         .collect();
     assert_eq!(refused.len(), REFUSALS);
     // The first refusals meet a crowd. Each later one meets the request more than is borne by which it
-    // was tried whether more is; a second when that was sent before the refusal was read.
-    let crowd = |indexes: &[usize]| indexes.iter().map(|i| requests[*i].in_flight).max();
+    // was tried whether more is; others when they were sent before the refusal was read, which a
+    // loaded machine may make a few.
+    let crowds = |indexes: &[usize]| {
+        let mut crowds: Vec<usize> = indexes.iter().map(|i| requests[*i].in_flight).collect();
+        crowds.sort_unstable();
+        crowds
+    };
     let (first, last) = (&refused[..10], &refused[60..]);
-    assert!(crowd(first) > Some(BEARS + 2), "{:?}", crowd(first));
-    assert!(crowd(last) <= Some(BEARS + 2), "{:?}", crowd(last));
+    let (met, later) = (crowds(first), crowds(last));
+    assert!(met.last() > Some(&(BEARS + 2)), "{met:?}");
+    assert!(later[later.len() * 3 / 4] <= BEARS + 2, "{later:?}");
     // Most of what is sent meanwhile is answered: one refusal for many requests.
     let meanwhile = last[39] - last[0];
     assert!(
@@ -292,16 +298,17 @@ fn a_deadline_stops_in_order_and_a_rerun_goes_on() {
     let migration = Migration::from(world);
 
     let done = migration
-        .run("copy", &["--deadline", "1s", "--parallel", "1"])
+        .run("copy", &["--deadline", "4s", "--parallel", "1"])
         .ends_with(4);
 
     assert!(
-        done.err.contains("the deadline of 1 s is over"),
+        done.err.contains("the deadline of 4 s is over"),
         "{}",
         done.err
     );
+    // Else the object that never comes would be met by the rerun.
     let first = migration.held().len() as u64;
-    assert!(first <= 5, "{first}");
+    assert_eq!(first, 5);
     migration.stub.forget();
     migration.run("copy", &[]).ends_with(0);
     let held = migration.held();
