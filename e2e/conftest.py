@@ -26,7 +26,8 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(config, items):
     """With another target only the client tests make sense. The longest begin first, so that several processes end together; last what runs alone."""
-    items.sort(key=lambda item: (item.get_closest_marker("alone") is not None, -max((mark.args[0] for mark in item.iter_markers("minutes")), default=0)))
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        items.sort(key=lambda item: (item.get_closest_marker("alone") is not None, -max((mark.args[0] for mark in item.iter_markers("minutes")), default=0)))
     if config.getoption("--target") != "filestore":
         deselected = [item for item in items if "server" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=deselected)

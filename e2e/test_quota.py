@@ -87,7 +87,7 @@ def test_clients_see_the_error_that_minio_has(fleet, access):
 
 @pytest.mark.parametrize("metadata", ["xattr", "sidecar"])
 def test_parallel_writers_reach_the_quota_and_do_not_pass_it(fleet, access, metadata):
-    quota = 2 * MIB
+    quota = MIB  # half of what the keys would hold
     server = start(fleet, access, quota, metadata)
     refused, passed, stop = [0] * 6, [], threading.Event()
 
