@@ -106,7 +106,7 @@ def test_corrected_keys_are_tried_at_once(namespace, operator, legacy):
     objects = snapshot(legacy.client())
     namespace.apply(secret("legacy-keys", **{"root-user": "nobody", "root-password": "not-the-password"}))
     namespace.apply(takes_over(endpoint=f"http://{NAME}:9000", credentials={"secretRef": {"name": "legacy-keys"}}))
-    namespace.until("they are refused", lambda: "InvalidAccessKeyId" in namespace("logs", "deployment/files", "-c", "migrate", check=False), 60)
+    namespace.wait("Migrated=False/CredentialsRefused", seconds=60)
     failed = namespace.pods("filestore.ryax.tech/name=files")[0]["metadata"]["uid"]
     namespace.apply(secret("legacy-keys", **KEYS))
     namespace.wait("Migrated=True/Completed", seconds=60)

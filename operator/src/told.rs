@@ -18,6 +18,8 @@ pub struct Told {
     pub past_copy: bool,
     /// The take-over cannot begin: it is still connecting, and something failed.
     pub connecting_fails: bool,
+    /// Because a store refuses the keys.
+    pub keys_refused: bool,
 }
 
 /// Phases after the copy (docs/reference/migrate-output.md).
@@ -73,6 +75,7 @@ pub fn read(text: &str) -> Told {
         past_copy: LATER.iter().any(|name| phase(name)),
         connecting_fails: phase("connect")
             && value("filestore_migrate_last_error_timestamp_seconds").is_some(),
+        keys_refused: phase("connect") && value("filestore_migrate_keys_refused") == Some(1.0),
     }
 }
 
@@ -165,6 +168,9 @@ mod tests {
         assert!(!read(text).connecting_fails);
         let failing = format!("{text}filestore_migrate_last_error_timestamp_seconds 1796000000\n");
         assert!(read(&failing).connecting_fails);
+        assert!(!read(&failing).keys_refused);
+        let refused = format!("{failing}filestore_migrate_keys_refused 1\n");
+        assert!(read(&refused).connecting_fails && read(&refused).keys_refused);
     }
 
     #[test]

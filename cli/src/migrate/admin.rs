@@ -135,6 +135,12 @@ fn phase(registry: &mut Registry, now: &Snapshot) {
         "1 while a final pass waits for the word to begin",
         u64::from(now.phase == Phase::Held),
     );
+    gauge(
+        registry,
+        "keys_refused",
+        "1 while a store refuses the keys and is asked again",
+        u64::from(now.keys_refused),
+    );
     let known = |count: u64| (count > 0).then_some(count);
     let done = now.done;
     let in_flight = u64::try_from(now.in_flight).unwrap_or(u64::MAX);
@@ -179,7 +185,10 @@ fn phase(registry: &mut Registry, now: &Snapshot) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use filestore_migrator::progress::{Event, Progress as _};
+    use filestore_migrator::{Error, Kind};
 
     use super::*;
     use crate::progress::Style;
@@ -215,8 +224,36 @@ mod tests {
             "filestore_migrate_in_flight 1",
             "filestore_migrate_retries_total 0",
             "filestore_migrate_held 0",
+            "filestore_migrate_keys_refused 0",
         ] {
             assert!(text.lines().any(|told| told == line), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn a_store_that_refuses_the_keys_is_told_apart_from_one_that_is_away() {
+        let shown = Shown::with(Style::None);
+        let told = || {
+            let mut text = String::new();
+            encode(&shown.snapshot(), &mut text).unwrap();
+            text.contains("filestore_migrate_keys_refused 1\n")
+        };
+        let waits = |kind| {
+            let error = Error::new(kind, "list buckets", "http://legacy:9000", "no");
+            let next = Duration::from_secs(5);
+            shown.event(&Event::Waiting {
+                error: &error,
+                next,
+            });
+        };
+        waits(Kind::Down);
+        assert!(!told());
+        waits(Kind::Auth);
+        assert!(told());
+        waits(Kind::Down);
+        assert!(!told());
+        waits(Kind::Auth);
+        shown.event(&Event::Skipped);
+        assert!(!told());
     }
 }

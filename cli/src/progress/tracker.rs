@@ -1,10 +1,14 @@
 //! What a migration did so far, counted from its events. No output, no clock of its own.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod snapshot;
+
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime};
 
-use filestore_common::marker::NotCarried;
+use filestore_migrator::Kind;
 use filestore_migrator::progress::{Event, Phase};
+
+pub(crate) use snapshot::{Amount, LeftBehind, Outcomes, Snapshot};
 
 /// The rate is that of the last moments.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -12,29 +16,6 @@ const WINDOW: Duration = Duration::from_secs(30);
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 /// Failures that are kept as text.
 const FAILURES_KEPT: usize = 10;
-
-/// Objects and bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
-}
-
-/// Objects by what became of them, over all phases.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Outcomes {
-    pub(crate) copied: u64,
-    pub(crate) skipped: u64,
-    pub(crate) deleted: u64,
-    pub(crate) failed: u64,
-}
-
-/// What stays behind.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LeftBehind {
-    pub(crate) reasons: BTreeMap<String, NotCarried>,
-    pub(crate) hash: String,
-}
 
 /// Counts events.
 #[derive(Debug)]
@@ -62,38 +43,8 @@ pub(crate) struct Tracker {
     failures: Vec<String>,
     last_error: Option<(SystemTime, String)>,
     waiting: Option<(Instant, String)>,
-}
-
-/// A moment of it.
-#[derive(Debug, Clone)]
-pub(crate) struct Snapshot {
-    pub(crate) phase: Phase,
-    /// Since the command began.
-    pub(crate) elapsed: Duration,
-    /// Since the phase began.
-    pub(crate) phase_elapsed: Duration,
-    /// Of each phase so far, all its rounds together.
-    pub(crate) spent: HashMap<Phase, Duration>,
-    /// What the phase will touch, where a plan said so; 0 = unknown.
-    pub(crate) total: Amount,
-    /// What it did of that.
-    pub(crate) done: Amount,
-    pub(crate) listed: Amount,
-    pub(crate) moved: Amount,
-    pub(crate) outcomes: Outcomes,
-    pub(crate) copied_bytes: u64,
-    pub(crate) retries: u64,
-    pub(crate) in_flight: usize,
-    /// The first few of those in flight.
-    pub(crate) current: Vec<String>,
-    /// A second, over the last moments.
-    pub(crate) rate: Amount,
-    pub(crate) eta: Option<Duration>,
-    pub(crate) left: Option<LeftBehind>,
-    pub(crate) failures: Vec<String>,
-    pub(crate) last_error: Option<(SystemTime, String)>,
-    /// A store does not answer.
-    pub(crate) waiting: Option<String>,
+    /// What is waited for are keys that the store takes.
+    keys_refused: bool,
 }
 
 impl Tracker {
@@ -117,6 +68,7 @@ impl Tracker {
             failures: Vec::new(),
             last_error: None,
             waiting: None,
+            keys_refused: false,
         }
     }
 
@@ -181,6 +133,7 @@ impl Tracker {
                 let text = error.to_string();
                 self.last_error = Some((SystemTime::now(), text.clone()));
                 self.waiting = Some((now + *next, text));
+                self.keys_refused = error.kind == Kind::Auth;
             }
             Event::Left(tally) => {
                 self.left = Some(LeftBehind {
@@ -195,6 +148,7 @@ impl Tracker {
             Event::Waiting { .. } | Event::Retrying(_) | Event::Note(_)
         ) {
             self.waiting = None;
+            self.keys_refused = false;
         }
     }
 
@@ -264,14 +218,8 @@ impl Tracker {
             failures: self.failures.clone(),
             last_error: self.last_error.clone(),
             waiting: self.waiting.as_ref().map(|(_, text)| text.clone()),
+            keys_refused: self.keys_refused,
         }
-    }
-}
-
-impl Snapshot {
-    /// How much of the phase is done, in thousandths; `None` where nobody knows.
-    pub(crate) fn permille(&self) -> Option<u64> {
-        permille(self.done, self.total)
     }
 }
 
@@ -281,24 +229,6 @@ fn per_second(count: u64, span: Duration) -> u64 {
         return 0;
     }
     u64::try_from(u128::from(count) * 1000 / millis).unwrap_or(u64::MAX)
-}
-
-/// By objects or by bytes, whichever is further behind.
-fn permille(done: Amount, total: Amount) -> Option<u64> {
-    let part = |done: u64, total: u64| {
-        (total > 0).then(|| {
-            let part = u128::from(done) * 1000 / u128::from(total);
-            u64::try_from(part.min(1000)).unwrap_or(1000)
-        })
-    };
-    let (objects, bytes) = (
-        part(done.objects, total.objects),
-        part(done.bytes, total.bytes),
-    );
-    match (objects, bytes) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
 }
 
 /// As the phase went so far.
@@ -327,6 +257,7 @@ fn eta(done: Amount, total: Amount, elapsed: Duration) -> Option<Duration> {
 mod tests {
     use filestore_migrator::{Error, Kind};
 
+    use super::snapshot::permille;
     use super::*;
 
     fn amount(objects: u64, bytes: u64) -> Amount {

@@ -104,6 +104,11 @@ pub(super) fn condition(
             let message = condition.map_or("", |condition| condition.message.as_str());
             Verdict::new(true, reason::COMPLETED, message)
         }
+        Some((ContainerView::Running, _)) if observed.told.keys_refused => Verdict::new(
+            false,
+            reason::CREDENTIALS_REFUSED,
+            "the legacy store refuses the keys, and is asked again; the log of the container migrate says why",
+        ),
         Some((ContainerView::Running, _)) if observed.told.connecting_fails => Verdict::new(
             false,
             reason::SOURCE_UNREACHABLE,

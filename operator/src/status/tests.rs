@@ -243,6 +243,12 @@ fn a_take_over_at_work_tells_how_far_it_is() {
         find(&status, reason::MIGRATED).unwrap().reason,
         reason::SOURCE_UNREACHABLE
     );
+    observed.told.keys_refused = true;
+    let status = judge(&filestore, &observed, &FilestoreStatus::default());
+    assert_eq!(
+        find(&status, reason::MIGRATED).unwrap().reason,
+        reason::CREDENTIALS_REFUSED
+    );
 }
 
 #[test]
