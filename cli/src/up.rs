@@ -122,11 +122,6 @@ fn runs_here(filestore: &ValidatedFilestore) -> anyhow::Result<()> {
             "spec.engine: versitygw runs in a cluster; use engine bundled here, it serves the same files"
         );
     }
-    if filestore.tls.is_some() {
-        bail!(
-            "spec.tls: the kubelet mounts the certificate and renews it; run `filestore gateway --tls-cert FILE --tls-key FILE` here, or remove it"
-        );
-    }
     if !filestore.access.is_empty() {
         bail!(
             "spec.access.users, spec.buckets[].quota: the operator renders them; run `filestore gateway --access-file` here, or remove them"

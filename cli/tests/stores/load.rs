@@ -78,17 +78,11 @@ fn a_busy_store_is_asked_less_and_later_as_much_as_before() {
         .collect();
     assert_eq!(refused.len(), REFUSALS);
     // The first refusals meet a crowd. Each later one meets the request more than is borne by which it
-    // was tried whether more is; others when they were sent before the refusal was read, which a
-    // loaded machine may make a few.
-    let crowds = |indexes: &[usize]| {
-        let mut crowds: Vec<usize> = indexes.iter().map(|i| requests[*i].in_flight).collect();
-        crowds.sort_unstable();
-        crowds
-    };
+    // was tried whether more is; a second when that was sent before the refusal was read.
+    let crowd = |indexes: &[usize]| indexes.iter().map(|i| requests[*i].in_flight).max();
     let (first, last) = (&refused[..10], &refused[60..]);
-    let (met, later) = (crowds(first), crowds(last));
-    assert!(met.last() > Some(&(BEARS + 2)), "{met:?}");
-    assert!(later[later.len() * 3 / 4] <= BEARS + 2, "{later:?}");
+    assert!(crowd(first) > Some(BEARS + 2), "{:?}", crowd(first));
+    assert!(crowd(last) <= Some(BEARS + 2), "{:?}", crowd(last));
     // Most of what is sent meanwhile is answered: one refusal for many requests.
     let meanwhile = last[39] - last[0];
     assert!(
