@@ -15,6 +15,7 @@ from minio.error import S3Error
 from conftest import bucket_name
 from harness.s3 import boto, keys, pattern, put_multipart
 from harness.tools import Aws
+from harness.waiting import until
 
 MIB = 1 << 20
 
@@ -53,16 +54,6 @@ def metric(server, name: str) -> float:
             if line.startswith(name + " "):
                 return float(line.rsplit(" ", 1)[1])
     raise AssertionError(f"no metric {name}")
-
-
-def until(what: str, done) -> None:
-    """Waits for what a file that changed leads to."""
-    gone = threading.Event()
-    for _ in range(600):
-        if done():
-            return
-        gone.wait(0.1)
-    raise AssertionError(f"waited too long for {what}")
 
 
 @pytest.fixture
@@ -226,13 +217,13 @@ def test_keys_are_rotated_under_load_without_one_failed_request(site):
         # Another access key, and after it another secret of the same access key.
         for new in (("team-2", "second"), ("team-2", "third"), ("team-3", "fourth")):
             write(site.file, [user("team", grant, keys=[new, old])])
-            until("the new key", lambda: works(*new))
+            until("the new key", lambda: works(*new), seconds=60)
             assert works(*old)
             in_use[0] = new
             seen = list(done)
-            until("all writers to change", lambda: all(now >= before + 2 for now, before in zip(done, seen)))
+            until("all writers to change", lambda: all(now >= before + 2 for now, before in zip(done, seen)), seconds=60)
             write(site.file, [user("team", grant, keys=[new])])
-            until("the old key's end", lambda: not works(*old))
+            until("the old key's end", lambda: not works(*old), seconds=60)
             old = new
     finally:
         stop.set()
@@ -246,12 +237,13 @@ def test_keys_are_rotated_under_load_without_one_failed_request(site):
 def test_a_broken_file_keeps_what_is_in_force_and_says_so(site):
     good = site.file.read_text()
     site.file.write_text(good[:-20])
-    until("the metric", lambda: metric(site, "filestore_access_last_reload_successful") == 0)
+    until("the metric", lambda: metric(site, "filestore_access_last_reload_successful") == 0, seconds=60)
     assert code(site.client("team").get_object, Bucket="data", Key="team/k") is None
-    assert "Access files cannot be used" in site.output() and str(site.file) in site.output()
+    until("the log", lambda: "Access files cannot be used" in site.output())
+    assert str(site.file) in site.output()
     assert "secret-of" not in site.output()
     site.file.write_text(good)
-    until("the metric", lambda: metric(site, "filestore_access_last_reload_successful") == 1)
+    until("the metric", lambda: metric(site, "filestore_access_last_reload_successful") == 1, seconds=60)
     assert metric(site, "filestore_access_users") == 5
 
 

@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from harness.cli import migrate, migrate_command
 from harness.proxy import Proxy
 from harness.s3 import boto, keys, pattern
 from harness.servers import Minio
+from harness.waiting import until
 
 
 def fill(server, bucket: str, count: int) -> None:
@@ -27,20 +27,13 @@ def on_volume(volume: Path, bucket: str) -> set[str]:
     return {path.name for path in (volume / "s3" / bucket).glob("k*")}
 
 
-def wait_for(condition, what: str, timeout: float = 60):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def test_a_source_that_restarts_in_the_middle_is_waited_for(fleet):
     minio, volume = fleet.minio(), fleet.directory("volume")
     fill(minio, "abc", 200)
     command, environment = migrate_command("run", minio, volume, "--rate", "80", "--wait", "120", "--verify", "bytes")
     running = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        wait_for(lambda: len(on_volume(volume, "abc")) >= 20 or running.poll() is not None, "the copy did not begin")
+        until("the copy begins", lambda: len(on_volume(volume, "abc")) >= 20 or running.poll() is not None, seconds=60, every=0.02)
         minio.stop()
         assert len(on_volume(volume, "abc")) < 200, "stopped in the middle"
         line = ""
@@ -62,7 +55,7 @@ def test_a_source_that_stays_away_ends_the_run_and_a_rerun_goes_on(fleet):
     fill(minio, "abc", 200)
     command, environment = migrate_command("copy", minio, volume, "--rate", "80", "--wait", "2")
     running = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len(on_volume(volume, "abc")) >= 20 or running.poll() is not None, "the copy did not begin")
+    until("the copy begins", lambda: len(on_volume(volume, "abc")) >= 20 or running.poll() is not None, seconds=60, every=0.02)
     minio.stop()
     _, err = running.communicate(timeout=120)
     assert running.returncode == 4, err

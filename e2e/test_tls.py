@@ -5,7 +5,6 @@ import re
 import socket
 import ssl
 import subprocess
-import time
 import urllib.error
 import urllib.request
 
@@ -19,6 +18,7 @@ from harness.cli import migrate
 from harness.s3 import boto, md5, pattern, put_multipart
 from harness.servers import TlsGateway, Versitygw, binary, clean_environment
 from harness.tls import Authority, Mounted
+from harness.waiting import until
 
 MIB = 1 << 20
 LOCAL = ("IP:127.0.0.1", "localhost")
@@ -58,13 +58,6 @@ class Secured:
 @pytest.fixture
 def secured(fleet):
     return Secured(fleet)
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def minio_py(gateway) -> Minio:
@@ -146,7 +139,7 @@ def test_a_renewed_certificate_is_served_and_open_connections_live_on(secured):
         end = secured.metric("filestore_tls_certificate_not_after_timestamp_seconds")
 
         new = secured.renew(days=20)
-        wait_for(lambda: secured.served() == new)
+        until("the new certificate", lambda: secured.served() == new, seconds=60)
         assert new != old
 
         living.sendall(ask)
@@ -165,13 +158,13 @@ def test_a_broken_pair_is_told_and_kept_out(secured):
     certificate, _ = secured.authority.issue(*LOCAL)
     _, foreign_key = secured.authority.issue(*LOCAL)
     secured.mounted.write(tls_crt=certificate, tls_key=foreign_key)
-    wait_for(lambda: secured.metric("filestore_tls_last_reload_successful") == 0)
+    until("the metric", lambda: secured.metric("filestore_tls_last_reload_successful") == 0, seconds=60)
     assert secured.metric("filestore_tls_reload_failures_total") >= 1
-    assert "keeping the pair in force" in secured.gateway.output()
+    until("the log", lambda: "keeping the pair in force" in secured.gateway.output())
     assert secured.served() == old
 
     new = secured.renew()
-    wait_for(lambda: secured.served() == new)
+    until("the new certificate", lambda: secured.served() == new, seconds=60)
     assert secured.metric("filestore_tls_last_reload_successful") == 1
 
 

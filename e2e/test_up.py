@@ -14,6 +14,7 @@ import pytest
 from harness.cli import marker
 from harness.s3 import boto, keys, snapshot
 from harness.servers import Minio, Server, binary, clean_environment, free_port
+from harness.waiting import until
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -83,8 +84,9 @@ def test_takeover(fleet, claim, tmp_path, name):
         for key, entry in objects.items():
             assert found[bucket][key] == entry, f"{bucket}/{key}"
     # The second run copied nothing and said so, and how to reach the store.
+    # It answers a moment before it says where.
+    until("the endpoint in the output", lambda: server.endpoint in server.output())
     output = server.output()
-    assert server.endpoint in output
     assert not re.search(r"\bcop(y|ying|ied) [1-9]", output, re.IGNORECASE), output
     # Ctrl-C stops it, in order.
     server.process.send_signal(signal.SIGINT)

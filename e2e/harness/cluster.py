@@ -17,6 +17,7 @@ import yaml
 
 from harness.s3 import boto
 from harness.servers import ACCESS, SECRET, binary, free_port
+from harness.waiting import until
 
 REPO = Path(__file__).parent.parent.parent
 IMAGE = os.environ.get("FILESTORE_E2E_IMAGE", "")
@@ -31,15 +32,6 @@ def kubectl(*arguments: str, stdin: str | None = None, check: bool = True) -> st
     done = subprocess.run(["kubectl", *arguments], input=stdin, capture_output=True, text=True, timeout=120)
     assert not check or done.returncode == 0, f"kubectl {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
     return done.stdout if check else done.stdout + done.stderr
-
-
-def until(what: str, holds, seconds: float = 30, told=lambda: ""):
-    """Waits until `holds()` is true and returns what it gave."""
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, f"not within {seconds} s: {what}\n{told()}"
-        time.sleep(0.1)
-    return found
 
 
 class Namespace:
