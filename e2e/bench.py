@@ -1,4 +1,4 @@
-"""Requests per second through minio-py, and what each costs the server in CPU time. Run by `make bench`.
+"""Requests per second through minio-py, what each costs the server in CPU time, and how much memory it held at most. Run by `make bench`.
 
 The client is the slower side on a small machine: compare the CPU milliseconds per request, which do not depend on it.
 """
@@ -21,6 +21,12 @@ SIZES = {"4 KiB": 4 << 10, "1 MiB": 1 << 20}
 def cpu_seconds(server: Server) -> float:
     fields = Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak(server: Server) -> float:
+    """Most MiB that were resident."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def measure(server: Server, count: int) -> list[tuple[str, float, float]]:
@@ -57,6 +63,7 @@ def main():
     parser.add_argument("--servers", default=",".join(SERVERS))
     options = parser.parse_args()
     table: dict[str, dict[str, tuple[float, float]]] = {}
+    peaks: dict[str, float] = {}
     names = options.servers.split(",")
     for name in names:
         with tempfile.TemporaryDirectory(prefix="filestore-bench-") as directory:
@@ -65,10 +72,12 @@ def main():
             with SERVERS[name](root / "data").start(root / "log") as server:
                 for operation, rate, cost in measure(server, options.count):
                     table.setdefault(operation, {})[name] = (rate, cost)
+                peaks[name] = peak(server)
     print(f"{'':12}" + "".join(f"{name:>26}" for name in names))
     print(f"{'':12}" + f"{'per second':>14}{'CPU ms':>12}" * len(names))
     for operation, row in table.items():
         print(f"{operation:12}" + "".join(f"{row[name][0]:14.0f}{row[name][1]:12.3f}" for name in names))
+    print(f"{'peak MiB':12}" + "".join(f"{peaks[name]:26.0f}" for name in names))
 
 
 if __name__ == "__main__":
