@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pytest
 from harness.cli import marker, migrate, migrate_command
 from harness.s3 import boto, keys, multipart_etag, pattern, put_multipart, snapshot
 from harness.servers import Gateway, Minio, TlsMinio, binary
+from test_plan import aged
 
 KIB, MIB = 1 << 10, 1 << 20
 PART = 5 * MIB
@@ -203,39 +203,6 @@ def test_the_digest_can_be_recomputed_from_a_listing(copied, tmp_path):
         environment = {"PATH": os.environ["PATH"], "AWS_ACCESS_KEY_ID": server.access, "AWS_SECRET_ACCESS_KEY": server.secret, "AWS_DEFAULT_REGION": server.region}
         done = subprocess.run([sys.executable, str(script), server.endpoint], env=environment, capture_output=True, text=True, timeout=60)
         assert (done.stdout.strip(), done.returncode) == (told, 0), f"{server.name}: {done.stderr}"
-
-
-def aged(drive: Path) -> None:
-    """Makes the drive of a stopped MinIO look long stopped, so that nobody watches it for signs of life."""
-    for path in [drive / ".minio.sys", *(path for path in (drive / ".minio.sys").rglob("*") if path.is_dir())]:
-        os.utime(path, (1_700_000_000,) * 2)
-
-
-def test_tags_that_were_replaced_or_removed_are_noticed_on_a_drive(fleet):
-    """A listing of MinIO shows nothing of that: a drive does, and online it needs the object to be written."""
-    minio = fleet.minio()
-    source = boto(minio)
-    source.create_bucket(Bucket="data")
-    for key in ("replaced", "removed", "added", "same", "rewritten"):
-        source.put_object(Bucket="data", Key=key, Body=key.encode(), Tagging="" if key == "added" else "a=1&b=2")
-    volume = fleet.directory("volume")
-    migrate("copy", minio, volume)
-    # Times are compared by the second: what is written now must not be of the second of the copy.
-    written = source.head_object(Bucket="data", Key="rewritten")["LastModified"].timestamp()
-    while int(time.time()) <= written:
-        time.sleep(0.05)
-    source.put_object_tagging(Bucket="data", Key="replaced", Tagging={"TagSet": [{"Key": "c", "Value": "3"}]})
-    source.delete_object_tagging(Bucket="data", Key="removed")
-    source.put_object_tagging(Bucket="data", Key="added", Tagging={"TagSet": [{"Key": "d", "Value": "4"}]})
-    source.copy_object(Bucket="data", Key="rewritten", CopySource="data/rewritten", MetadataDirective="REPLACE", TaggingDirective="REPLACE", Tagging="e=5", Metadata={"k": "v"}, ContentType="text/x-new")
-    expected = snapshot(source)
-    online = migrate("copy", minio, volume)
-    assert "0 new and 1 changed" in online.stdout, online.stdout
-    minio.stop()
-    aged(minio.directory)
-    offline = migrate("final", minio.directory, volume)
-    assert "0 new and 3 changed" in offline.stdout, offline.stdout
-    assert snapshot(boto(fleet.gateway(volume))) == expected
 
 
 def certificate(directory: Path) -> Path:

@@ -9,7 +9,6 @@ import pytest
 
 from harness.cli import filestore, marker, migrate, migrate_command, target_of
 from harness.s3 import boto, describe, multipart_etag, pattern, put_multipart, snapshot
-from harness.servers import Minio
 from test_plan import aged
 from test_takeover import assert_same
 
@@ -409,77 +408,3 @@ def test_what_reverse_and_merge_refuse(fleet):
     command[command.index("--to") + 1] = f"minio-drive:{minio.directory}"
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "start that MinIO" in done.stderr, done.stderr
-
-
-def test_changed_tags_alone_are_noticed_on_a_running_minio(fleet):
-    """Its listings tell of them when they are asked to (`metadata=true`)."""
-    minio = fleet.minio()
-    legacy = boto(minio)
-    legacy.create_bucket(Bucket="data")
-    put(legacy, "tagged", "same bytes", Tagging="stage=test")
-    put(legacy, "plain", "no type, no metadata")
-    put(legacy, "described", "everything", ContentType="text/csv; charset=utf-8", CacheControl="max-age=60", ContentLanguage="fr", ContentEncoding="identity", ContentDisposition="attachment",
-        Expires="Wed, 02 Jan 2030 03:04:05 GMT", Metadata={"Origin": "studio", "json": '[{"C":"D"}]'}, Tagging="z=1&a=2")
-    put_multipart(legacy, "data", "multi", pattern(6 * MIB), 5 * MIB, ContentType="application/zip", Metadata={"kind": "multi"}, Tagging="m=1")
-    volume = fleet.directory("volume")
-    migrate("run", minio, volume)
-    assert "0 added, 0 updated" in migrate("run", minio, volume).stdout
-    legacy.put_object_tagging(Bucket="data", Key="tagged", Tagging={"TagSet": [{"Key": "stage", "Value": "late/alone: +"}]})
-    assert "0 added, 1 updated" in migrate("run", minio, volume).stdout
-    gateway = fleet.gateway(volume)
-    served = boto(gateway)
-    assert served.get_object_tagging(Bucket="data", Key="tagged")["TagSet"] == [{"Key": "stage", "Value": "late/alone: +"}]
-    gateway.stop()
-    # A name that no XML element may have spoils the answer for the whole page: it is asked for without.
-    put(legacy, "odd", "of odd", Metadata={"a!b": "c"})
-    legacy.delete_object_tagging(Bucket="data", Key="tagged")
-    told = migrate("merge", minio, volume)
-    assert "added 1, replaced 0" in told.stdout, told.stdout
-    legacy.delete_object(Bucket="data", Key="odd")
-    told = migrate("merge", minio, volume, "--deletes")
-    assert "added 0, replaced 1, deleted 1" in told.stdout, told.stdout
-
-
-def retag(minio: Minio, stage: str) -> None:
-    """Only the tags of one object change; the MinIO was and is stopped."""
-    minio.start()
-    boto(minio).put_object_tagging(Bucket="data", Key="tagged", Tagging={"TagSet": [{"Key": "stage", "Value": stage}]})
-    minio.stop()
-    aged(minio.directory)
-
-
-def test_changed_tags_alone_are_noticed_on_a_drive(fleet):
-    minio = fleet.minio()
-    legacy = boto(minio)
-    legacy.create_bucket(Bucket="data")
-    put(legacy, "tagged", "same bytes", Tagging="stage=test&x=a%20b")
-    put(legacy, "plain", "no type, no metadata")
-    put(legacy, "described", "everything", ContentType="text/csv; charset=utf-8", CacheControl="max-age=60", ContentLanguage="fr", ContentEncoding="identity", ContentDisposition="attachment",
-        Expires="Wed, 02 Jan 2030 03:04:05 GMT", Metadata={"Origin": "studio", "json": '[{"C":"D"}]'}, Tagging="z=1&a=2")
-    put_multipart(legacy, "data", "multi", pattern(6 * MIB), 5 * MIB, ContentType="application/zip", Metadata={"kind": "multi"}, Tagging="m=1")
-    volume = fleet.directory("volume")
-    migrate("copy", minio, volume)
-    minio.stop()
-    # What came over S3 and what lies on the drive is the same.
-    again = migrate("copy", aged(minio.directory), volume)
-    assert "copied 0 new and 0 changed objects" in again.stdout, again.stdout
-    retag(minio, "between the passes")
-    migrate("run", minio.directory, volume)
-    gateway = fleet.gateway(volume)
-    served = boto(gateway)
-    tags = lambda: {tag["Key"]: tag["Value"] for tag in served.get_object_tagging(Bucket="data", Key="tagged")["TagSet"]}  # noqa: E731
-    assert tags() == {"stage": "between the passes"}
-    gateway.stop()
-    assert "0 added, 0 updated" in migrate("run", minio.directory, volume).stdout
-    retag(minio, "after the hand-over")
-    assert "0 added, 1 updated" in migrate("run", minio.directory, volume).stdout
-    gateway.start()
-    assert tags() == {"stage": "after the hand-over"}
-    # Tags that a client gave on the new store are a change as well.
-    served.put_object_tagging(Bucket="data", Key="tagged", Tagging={"TagSet": [{"Key": "stage", "Value": "by a client"}]})
-    gateway.stop()
-    retag(minio, "by a late writer")
-    told = migrate("run", minio.directory, volume)
-    assert "1 changed on both sides: data/tagged" in told.stdout, told.stdout
-    gateway.start()
-    assert tags() == {"stage": "by a client"}

@@ -331,6 +331,7 @@ async fn dispatch(
                 sample,
                 prove: true,
                 agreed: false,
+                tags: true,
             };
             verify(&options, depth, report.as_deref(), json, progress, cancel).await
         }

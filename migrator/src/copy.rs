@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::body::{ETagHasher, Verdict};
 use crate::pace::Bandwidth;
 use crate::pace::retry::{self, Next, Tried};
-use crate::source::{Body, Entry, Listing, Object, Source};
+use crate::source::{Body, Entry, Listing, Object, Source, Tells};
 use crate::target::{Expect, Target};
 use crate::{Error, Event, Kind, Progress, Result};
 
@@ -58,12 +58,19 @@ impl Ends {
         Ok(())
     }
 
-    /// The target's listing of a bucket, with metadata where the source's listing has it to compare.
-    pub(crate) fn list_target(&self, bucket: &BucketName) -> Listing {
-        if self.source.lists_metadata() {
-            self.target.list_full(bucket)
-        } else {
-            self.target.list(bucket)
+    /// The source's listing of a bucket, with what is to be compared.
+    pub(crate) fn list_source(&self, bucket: &BucketName, compares: Tells) -> Listing {
+        match compares {
+            Tells::Tags => self.source.list_full(bucket),
+            Tells::Nothing | Tells::Metadata => self.source.list(bucket),
+        }
+    }
+
+    /// The target's listing of a bucket, with what is to be compared.
+    pub(crate) fn list_target(&self, bucket: &BucketName, compares: Tells) -> Listing {
+        match compares {
+            Tells::Nothing => self.target.list(bucket),
+            Tells::Tags | Tells::Metadata => self.target.list_full(bucket),
         }
     }
 

@@ -12,7 +12,9 @@ use futures::StreamExt;
 
 use crate::Result;
 use crate::naming::{Naming, Tree};
-use crate::source::{About, Bucket, Entry, Left, Listed, Listing, Object, Reason, Source, Tally};
+use crate::source::{
+    About, Bucket, Entry, Left, Listed, Listing, Object, Reason, Source, Tally, Tells,
+};
 
 /// The source for a target with these rules; the source itself where the target takes any key.
 pub(crate) fn fitted(source: Arc<dyn Source>, naming: Naming) -> Arc<dyn Source> {
@@ -80,8 +82,8 @@ impl Source for Fitted {
         self.fit(bucket, self.source.list_full(bucket))
     }
 
-    fn lists_metadata(&self) -> bool {
-        self.source.lists_metadata()
+    fn tells(&self) -> Tells {
+        self.source.tells()
     }
 
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {

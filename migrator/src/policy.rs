@@ -9,15 +9,16 @@
 //!
 //! "The same" is decided by size, then ETag, then, where the target keeps times, Last-Modified:
 //! metadata that is replaced without the bytes (a copy onto itself) shows in nothing else. On
-//! other targets times count only where an ETag is unknown or could not keep its form.
+//! other targets times count only where an ETag is unknown or could not keep its form. Tags are
+//! changed without a trace in any of these, and count where both listings tell them.
 
 use std::time::{Duration, SystemTime};
 
-use filestore_common::ETag;
+use filestore_common::{ETag, Tags};
 
 use crate::manifest::meta_digest;
 use crate::merge::Pair;
-use crate::source::Entry;
+use crate::source::{Entry, Tells};
 use crate::target::Traits;
 
 /// Which pass asks.
@@ -27,6 +28,17 @@ pub enum Pass {
     Copy,
     /// Writers stopped: the target becomes equal to the source.
     Final,
+}
+
+impl Pass {
+    /// What of an object this pass compares beside size, ETag and time. A listing with tags costs a
+    /// server more, so only the pass that is the last one asks for it.
+    pub fn compares(self, tells: Tells) -> Tells {
+        match (self, tells) {
+            (Self::Copy, Tells::Tags) => Tells::Nothing,
+            _ => tells,
+        }
+    }
 }
 
 /// What to do with a key.
@@ -57,15 +69,18 @@ pub enum Sameness {
     Different,
 }
 
-/// Compares what both sides hold under one key.
-pub fn compare(source: &Entry, target: &Entry, traits: &Traits) -> Sameness {
+/// Compares what both sides hold under one key; `tells`: what of [`Entry::meta`] the source's is
+/// whole.
+pub fn compare(source: &Entry, target: &Entry, traits: &Traits, tells: Tells) -> Sameness {
     if source.size != target.size {
         return Sameness::Different;
     }
     let same_second = seconds(source.last_modified) == seconds(target.last_modified);
     let comparable = match (&source.etag, &target.etag) {
         (Some(ours), Some(theirs)) if ours == theirs => {
-            return if (same_second || !traits.keeps_last_modified) && same_meta(source, target) {
+            return if (same_second || !traits.keeps_last_modified)
+                && same_meta(source, target, tells)
+            {
                 Sameness::Same
             } else {
                 Sameness::Different
@@ -87,20 +102,31 @@ pub fn compare(source: &Entry, target: &Entry, traits: &Traits) -> Sameness {
 }
 
 /// Metadata and tags, where both listings tell them: tags are changed without a trace elsewhere.
-fn same_meta(source: &Entry, target: &Entry) -> bool {
-    match (&source.meta, &target.meta) {
-        (Some(ours), Some(theirs)) => meta_digest(ours) == meta_digest(theirs),
-        _ => true,
+fn same_meta(source: &Entry, target: &Entry, tells: Tells) -> bool {
+    let (Some(ours), Some(theirs)) = (&source.meta, &target.meta) else {
+        return true;
+    };
+    match tells {
+        Tells::Nothing => true,
+        Tells::Tags => sorted(&ours.tags) == sorted(&theirs.tags),
+        Tells::Metadata => meta_digest(ours) == meta_digest(theirs),
     }
 }
 
-/// What to do with a key in `pass`.
-pub fn decide(pair: &Pair, pass: Pass, traits: &Traits) -> Action {
+/// A tag set has no order.
+fn sorted(tags: &Tags) -> Vec<&(String, String)> {
+    let mut tags: Vec<_> = tags.iter().collect();
+    tags.sort_unstable();
+    tags
+}
+
+/// What to do with a key in `pass`; `tells` as for [`compare`].
+pub fn decide(pair: &Pair, pass: Pass, traits: &Traits, tells: Tells) -> Action {
     match (pair, pass) {
         (Pair::Source(_), _) => Action::Create,
         (Pair::Target(_), Pass::Copy) => Action::Leave,
         (Pair::Target(_), Pass::Final) => Action::Delete,
-        (Pair::Both(source, target), _) => match compare(source, target, traits) {
+        (Pair::Both(source, target), _) => match compare(source, target, traits, tells) {
             Sameness::Same => Action::Skip,
             Sameness::Unproven => Action::SkipUnproven,
             Sameness::Different => Action::Replace,
@@ -183,7 +209,7 @@ mod tests {
                 entry(target.0, target.1, target.2),
             );
             assert_eq!(
-                compare(&source_entry, &target_entry, &traits(keeps)),
+                compare(&source_entry, &target_entry, &traits(keeps), Tells::Nothing),
                 expected,
                 "{source:?} {target:?} keeps={keeps}"
             );
@@ -201,26 +227,52 @@ mod tests {
                 ..entry(1, MD5, 5)
             }
         };
-        let found = |one: &Entry, other: &Entry| compare(one, other, &traits(true));
-        assert_eq!(found(&tagged("a"), &tagged("a")), Sameness::Same);
-        assert_eq!(found(&tagged("a"), &tagged("b")), Sameness::Different);
-        assert_eq!(found(&tagged("a"), &entry(1, MD5, 5)), Sameness::Same);
+        for tells in [Tells::Tags, Tells::Metadata] {
+            let found = |one: &Entry, other: &Entry| compare(one, other, &traits(true), tells);
+            assert_eq!(found(&tagged("a"), &tagged("a")), Sameness::Same);
+            assert_eq!(found(&tagged("a"), &tagged("b")), Sameness::Different);
+            assert_eq!(found(&tagged("a"), &entry(1, MD5, 5)), Sameness::Same);
+        }
+    }
+
+    #[test]
+    fn of_incomplete_metadata_only_the_tags_count() {
+        let with = |expires: Option<&str>, tags: [&str; 2]| {
+            let mut meta = filestore_common::ObjectMeta::new(ETag::new(MD5));
+            meta.headers.expires = expires.map(Into::into);
+            meta.tags = tags.map(|tag| (tag.into(), "v".into())).into();
+            Entry {
+                meta: Some(Box::new(meta)),
+                ..entry(1, MD5, 5)
+            }
+        };
+        let (told, kept) = (with(None, ["a", "b"]), with(Some("soon"), ["b", "a"]));
+        let found = |tells| compare(&told, &kept, &traits(true), tells);
+        assert_eq!(found(Tells::Tags), Sameness::Same);
+        assert_eq!(found(Tells::Metadata), Sameness::Different);
+    }
+
+    #[test]
+    fn a_copy_pass_asks_a_server_for_no_tags() {
+        assert_eq!(Pass::Copy.compares(Tells::Tags), Tells::Nothing);
+        assert_eq!(Pass::Final.compares(Tells::Tags), Tells::Tags);
+        assert_eq!(Pass::Copy.compares(Tells::Metadata), Tells::Metadata);
     }
 
     #[test]
     fn nothing_is_deleted_outside_the_final_pass() {
         let only_target = Pair::Target(entry(1, MD5, 5));
         assert_eq!(
-            decide(&only_target, Pass::Copy, &traits(true)),
+            decide(&only_target, Pass::Copy, &traits(true), Tells::Nothing),
             Action::Leave
         );
         assert_eq!(
-            decide(&only_target, Pass::Final, &traits(true)),
+            decide(&only_target, Pass::Final, &traits(true), Tells::Nothing),
             Action::Delete
         );
         let only_source = Pair::Source(entry(1, MD5, 5));
         assert_eq!(
-            decide(&only_source, Pass::Copy, &traits(true)),
+            decide(&only_source, Pass::Copy, &traits(true), Tells::Nothing),
             Action::Create
         );
     }

@@ -230,6 +230,18 @@ impl Debug for Object {
     }
 }
 
+/// What a source's listings tell of an object beside size, `ETag` and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tells {
+    /// Nothing.
+    Nothing,
+    /// [`Source::list_full`] tells the tags of the objects whose [`Entry::meta`] it fills, and the rest
+    /// of their metadata incompletely.
+    Tags,
+    /// [`Source::list`] itself tells [`Entry::meta`] of every object.
+    Metadata,
+}
+
 /// A store to read from. Nothing here writes, locks or touches the store in any way.
 #[async_trait]
 pub trait Source: Send + Sync + Debug {
@@ -256,14 +268,14 @@ pub trait Source: Send + Sync + Debug {
     fn list(&self, bucket: &BucketName) -> Listing;
 
     /// As [`Source::list`], with [`Entry::meta`] where that costs no request per object. Unless
-    /// [`Source::lists_metadata`], it may lack something, and says only which objects to look at.
+    /// [`Source::tells`] all of it, it may lack something, and says only which objects to look at.
     fn list_full(&self, bucket: &BucketName) -> Listing {
         self.list_within(bucket, Keys::all().full())
     }
 
-    /// Whether [`Source::list`] itself tells [`Entry::meta`] of every object.
-    fn lists_metadata(&self) -> bool {
-        false
+    /// What listings tell of an object beside size, `ETag` and time.
+    fn tells(&self) -> Tells {
+        Tells::Nothing
     }
 
     /// As [`Source::list`], only what `keys` takes; stores that can do so read little else.

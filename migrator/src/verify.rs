@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::copy::Ends;
 use crate::manifest::Line;
 use crate::merge::{Merge, Ordered};
+use crate::source::Tells;
 use crate::{Error, Event, Result};
 
 use check::{Found, check};
@@ -46,6 +47,18 @@ pub struct Depth {
     /// Only keys that both sides hold with one ETag and size, whatever their times and metadata:
     /// all else was compared before, and decided.
     pub agreed: bool,
+    /// Ask the source for tags, which costs it more than a plain listing.
+    pub tags: bool,
+}
+
+impl Depth {
+    /// What is compared of what the source tells.
+    fn tells(self, tells: Tells) -> Tells {
+        if tells == Tells::Tags && !self.tags {
+            return Tells::Nothing;
+        }
+        tells
+    }
 }
 
 impl From<Mode> for Depth {
@@ -130,6 +143,7 @@ pub async fn verify(ends: &Ends, depth: Depth, outputs: &Outputs<'_>) -> Result<
     names.extend(theirs.into_iter().map(|bucket| bucket.name));
     names.sort();
     names.dedup();
+    let tells = depth.tells(ends.source.tells());
     for name in names {
         let ours = if on_source.contains(&name) {
             writer.findings.carried.buckets += 1;
@@ -137,7 +151,7 @@ pub async fn verify(ends: &Ends, depth: Depth, outputs: &Outputs<'_>) -> Result<
                 .findings
                 .tally
                 .merge(ends.source.survey(&name).await?);
-            ends.source.list(&name)
+            ends.list_source(&name, tells)
         } else {
             stream::empty().boxed()
         };

@@ -12,7 +12,7 @@ use crate::copy::{Copied, Ends};
 use crate::lanes::{Broken, Lanes};
 use crate::merge::{Merge, Merged, Ordered, Pair};
 use crate::policy::{Action, Pass, decide};
-use crate::source::{Bucket, Entry, Listing};
+use crate::source::{Bucket, Entry, Listing, Tells};
 use crate::spool::{Doomed, Spool};
 use crate::state::Place;
 use crate::target::{Expect, Traits};
@@ -104,9 +104,10 @@ impl<'a> Walk<'a> {
                 .tally
                 .merge(self.ends.source.survey(&bucket.name).await?);
             self.report.buckets += 1;
+            let compares = self.compares();
             let (ours, theirs) = (
-                self.ends.source.list(&bucket.name),
-                self.ends.list_target(&bucket.name),
+                self.ends.list_source(&bucket.name, compares),
+                self.ends.list_target(&bucket.name, compares),
             );
             self.bucket(&bucket.name, ours, theirs).await?;
         }
@@ -122,6 +123,10 @@ impl<'a> Walk<'a> {
         self.flusher
             .finish(must, &self.ends.target, self.recorder)
             .await
+    }
+
+    fn compares(&self) -> Tells {
+        self.pass.compares(self.ends.source.tells())
     }
 
     async fn bucket(&mut self, bucket: &BucketName, ours: Listing, theirs: Listing) -> Result<()> {
@@ -141,7 +146,7 @@ impl<'a> Walk<'a> {
 
     async fn pair(&mut self, bucket: &BucketName, pair: Pair) -> Result<()> {
         self.ends.go_on()?;
-        let action = decide(&pair, self.pass, &self.traits);
+        let action = decide(&pair, self.pass, &self.traits, self.compares());
         let (ours, theirs) = match pair {
             Pair::Source(ours) => (Some(ours), None),
             Pair::Target(theirs) => (None, Some(theirs)),

@@ -96,13 +96,14 @@ impl<'a> Walk<'a> {
         on_target: bool,
     ) -> Result<()> {
         let empty = || futures::stream::empty().boxed();
+        let compares = Pass::Final.compares(self.ends.source.tells());
         let ours = if on_source {
-            self.ends.source.list(bucket)
+            self.ends.list_source(bucket, compares)
         } else {
             empty()
         };
         let theirs = if on_target {
-            self.ends.list_target(bucket)
+            self.ends.list_target(bucket, compares)
         } else {
             empty()
         };
@@ -121,7 +122,7 @@ impl<'a> Walk<'a> {
                 }
                 Merged::Pair(pair) => pair,
             };
-            let action = decide(&pair, Pass::Final, &self.traits);
+            let action = decide(&pair, Pass::Final, &self.traits, compares);
             match &pair {
                 Pair::Source(ours) | Pair::Both(ours, _) => {
                     self.entry(plan, bucket, ours, action, &mut here, &mut keys);

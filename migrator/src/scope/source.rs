@@ -9,7 +9,7 @@ use filestore_common::{BucketName, ObjectKey};
 use futures::{StreamExt, future, stream};
 
 use super::{Buckets, Keys, View};
-use crate::source::{About, Bucket, Entry, Listed, Listing, Object, Reason, Source, Tally};
+use crate::source::{About, Bucket, Entry, Listed, Listing, Object, Reason, Source, Tally, Tells};
 use crate::{Error, Kind, Result};
 
 /// Shows the scope of a source, its buckets under the names that they have on the target.
@@ -126,8 +126,8 @@ impl Source for ScopedSource {
         self.listed(bucket, true)
     }
 
-    fn lists_metadata(&self) -> bool {
-        self.inner.lists_metadata()
+    fn tells(&self) -> Tells {
+        self.inner.tells()
     }
 
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {

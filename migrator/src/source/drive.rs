@@ -15,7 +15,7 @@ use futures::{StreamExt, stream};
 use tokio::sync::mpsc;
 
 use self::error::explain;
-use super::{Bucket, Entry, Left, Listing, Object, Reason, Source, Tally};
+use super::{Bucket, Entry, Left, Listing, Object, Reason, Source, Tally, Tells};
 use crate::drive::{BodyReader, Content, Drive, DriveObject, Fingerprint, IDLE_INTERVAL};
 use crate::lanes::crowded;
 use crate::scope::Keys;
@@ -122,8 +122,8 @@ impl Source for DriveSource {
         listing::list(self.drive.clone(), bucket.clone(), keys)
     }
 
-    fn lists_metadata(&self) -> bool {
-        true
+    fn tells(&self) -> Tells {
+        Tells::Metadata
     }
 
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ETag, ObjectKey, Tags};
 
-use super::{About, Bucket, Entry, Left, Listing, Object, Reason, Source, Tally};
+use super::{About, Bucket, Entry, Left, Listing, Object, Reason, Source, Tally, Tells};
 use crate::s3::{Patience, S3};
 use crate::scope::Keys;
 use crate::{Endpoint, Error, Kind, Result};
@@ -157,6 +157,14 @@ impl Source for S3Source {
 
     fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
         list(self.s3.clone(), bucket.clone(), keys)
+    }
+
+    fn tells(&self) -> Tells {
+        if told::by(&self.s3) {
+            Tells::Tags
+        } else {
+            Tells::Nothing
+        }
     }
 
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {

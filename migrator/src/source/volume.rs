@@ -8,7 +8,7 @@ use filestore_common::marker::SourceIdentity;
 use filestore_common::{BucketName, ObjectKey};
 use filestore_store::{Access, Store};
 
-use super::{About, Bucket, Entry, Listing, Object, Source, Tally};
+use super::{About, Bucket, Entry, Listing, Object, Source, Tally, Tells};
 use crate::scope::Keys;
 use crate::{Result, volume};
 
@@ -72,8 +72,8 @@ impl Source for VolumeSource {
     }
 
     /// Tags change without the object being written anew, and nothing else shows it.
-    fn lists_metadata(&self) -> bool {
-        true
+    fn tells(&self) -> Tells {
+        Tells::Metadata
     }
 
     fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {

@@ -8,7 +8,8 @@ use crate::copy::Ends;
 use crate::manifest::Line;
 use crate::merge::{Merged, Pair};
 use crate::policy::{Sameness, compare};
-use crate::source::{Body, Entry, Left};
+use crate::source::{Body, Entry, Left, Tells};
+use crate::state::rfc3339;
 use crate::{Event, Result};
 
 /// What a merged pair turned out to be.
@@ -70,7 +71,8 @@ async fn both(
     theirs: &Entry,
     depth: Depth,
 ) -> Result<Checked> {
-    let sameness = match compare(ours, theirs, &ends.target.traits()) {
+    let tells = depth.tells(ends.source.tells());
+    let sameness = match compare(ours, theirs, &ends.target.traits(), tells) {
         Sameness::Different if depth.agreed => Sameness::Same,
         found => found,
     };
@@ -96,7 +98,7 @@ async fn both(
         },
     };
     match closer {
-        Ok(true) => checked.line = Some(Line::new(bucket, ours, theirs)),
+        Ok(true) => checked.line = Some(Line::new(bucket, &recorded(ours, tells), theirs)),
         Ok(false) => {
             checked.status = Status::Different;
             checked.reason = Some("the bytes differ".into());
@@ -135,7 +137,23 @@ fn difference(ours: &Entry, theirs: &Entry) -> String {
         let etag = etag.map_or_else(|| "none".into(), ToString::to_string);
         format!("{} bytes, ETag {etag}", entry.size)
     };
-    format!("source {}; target {}", told(ours), told(theirs))
+    let date = |entry: &Entry| rfc3339(entry.last_modified);
+    if told(ours) != told(theirs) {
+        format!("source {}; target {}", told(ours), told(theirs))
+    } else if date(ours) != date(theirs) {
+        format!("source of {}; target of {}", date(ours), date(theirs))
+    } else {
+        "tags or metadata differ".into()
+    }
+}
+
+/// What the manifest is to know of the source's object: no metadata that lacks something.
+fn recorded(ours: &Entry, tells: Tells) -> Entry {
+    let whole = tells == Tells::Metadata;
+    Entry {
+        meta: ours.meta.clone().filter(|_| whole),
+        ..ours.clone()
+    }
 }
 
 /// Reads both sides in step.

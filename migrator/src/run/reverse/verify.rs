@@ -117,7 +117,9 @@ async fn same(
         let known = line.is_some_and(|line| {
             line.target_etag.is_some() && line.size == ours.size && line.size == theirs.size
         });
-        known || compare(ours, theirs, &target.traits()) != Sameness::Different
+        known
+            || compare(ours, theirs, &target.traits(), session.ends.source.tells())
+                != Sameness::Different
     };
     match pair {
         Pair::Both(ours, theirs) => Ok(equal(ours, theirs)),

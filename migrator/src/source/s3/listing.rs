@@ -31,9 +31,8 @@ struct State {
 
 /// The current objects of `bucket` that `keys` takes.
 pub(crate) fn list(s3: Arc<S3>, bucket: BucketName, keys: Keys) -> Listing {
-    let minio = s3.server().is_some_and(|server| server.contains("MinIO"));
     let state = State {
-        told: (keys.full && minio).then(Told::default),
+        told: (keys.full && told::by(&s3)).then(Told::default),
         s3,
         bucket,
         keys,

@@ -18,6 +18,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use super::listing::decode;
+use crate::s3::S3;
 
 /// Metadata by key, as the key is written in the answer.
 type Page = HashMap<String, Box<ObjectMeta>>;
@@ -27,6 +28,17 @@ struct State {
     page: Page,
     /// An answer was no XML.
     unreadable: bool,
+}
+
+impl State {
+    fn spoil(&mut self) {
+        if !self.unreadable {
+            tracing::warn!(
+                "The source writes a listing with metadata that is no XML; tags that changed on it without the object are not noticed"
+            );
+        }
+        self.unreadable = true;
+    }
 }
 
 /// Reads it from each answer that it is given to. Clones share what was read.
@@ -47,6 +59,11 @@ impl Told {
     pub(super) fn take(&self, key: &str) -> Option<Box<ObjectMeta>> {
         self.state().page.remove(key)
     }
+}
+
+/// Whether the server, as far as it has said what it is, tells these.
+pub(super) fn by(s3: &S3) -> bool {
+    s3.server().is_some_and(|server| server.contains("MinIO"))
 }
 
 /// Asks for it.
@@ -72,7 +89,7 @@ impl Intercept for Told {
             200 => {}
             // It could not write its own answer.
             500 => {
-                self.state().unreadable = true;
+                self.state().spoil();
                 return Ok(());
             }
             _ => return Ok(()),
@@ -83,7 +100,7 @@ impl Intercept for Told {
             state.page = page;
         } else {
             state.page.clear();
-            state.unreadable = true;
+            state.spoil();
         }
         Ok(())
     }
