@@ -349,3 +349,76 @@ def test_metadata_that_a_volume_cannot_keep_is_named_with_its_limit(tmp_path, fl
         assert found["oversized"]["count"] == 1 and "data/too-much (" in found["oversized"]["examples"][0]
     finally:
         subprocess.run(["umount", str(volume)], check=True)
+
+
+def files(directory: Path) -> dict:
+    """All files below, with what would show that one was written."""
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_a_store_that_was_rolled_back_is_planned_as_it_would_be_taken_over_again(fleet):
+    minio = fleet.minio()
+    legacy = boto(minio)
+    legacy.create_bucket(Bucket="data")
+    for key in ("same", "legacy-new", "legacy-gone", "served-new", "both"):
+        legacy.put_object(Bucket="data", Key=key, Body=b"old")
+    volume = fleet.directory("volume")
+    migrate("run", minio, volume, "--id", "first")
+    gateway = fleet.gateway(volume)
+    for side in (legacy, boto(gateway)):
+        side.put_object(Bucket="data", Key="both", Body=side.meta.endpoint_url.encode())
+    gateway.stop()
+
+    def would(*arguments: str, code: int) -> dict:
+        before = files(volume)
+        found = plan(minio, volume, *arguments, code=code)
+        assert files(volume) == before, "written by a plan"
+        assert found["verdict"]["exit"] == code
+        return found
+
+    def refused(*arguments: str) -> dict:
+        (refusal,) = would(*arguments, code=5)["verdict"]["refusals"]
+        # The same that a run says.
+        told = migrate("run", minio, volume, *arguments, code=5).stderr
+        assert refusal["problem"] in told and refusal["cure"] in told
+        return refusal
+
+    # On the way back it says how that ends, and that it can be given up.
+    migrate("reverse", f"volume:{volume}", minio, "--complete", code=8)
+    assert "--abandon" in refused()["cure"]
+    migrate("reverse", f"volume:{volume}", minio, "--complete", "--prefer", "source")
+    assert marker(volume)["state"] == "rolledBack"
+    assert "run --again" in refused()["cure"]
+    assert "the id of the run that was rolled back" in refused("--again", "--id", "first")["problem"]
+    assert would("--again", code=0)["again"] == {"kept": 0, "undecided": {"count": 0, "examples": []}, "unknown": {"count": 0, "examples": []}}
+
+    # Clients of both sides go on; of the volume one that missed the move back.
+    legacy.put_object(Bucket="data", Key="legacy-new", Body=b"legacy client")
+    legacy.put_object(Bucket="data", Key="legacy-added", Body=b"more")
+    legacy.put_object(Bucket="data", Key="both", Body=b"legacy")
+    legacy.delete_object(Bucket="data", Key="legacy-gone")
+    other = fleet.versitygw(volume / "s3")
+    for key in ("both", "served-new"):
+        boto(other).put_object(Bucket="data", Key=key, Body=b"late")
+    other.stop()
+    for arguments in (("--again",), ("--again", "--id", "second"), ("--id", "second")):
+        found = would(*arguments, code=8)
+        assert (found["create"], found["replace"], found["delete"], found["copyBytes"]) == (1, 1, 1, 17), "what both changed is not among it"
+        assert found["deleteExamples"] == ["data/legacy-gone"] and found["buckets"]["data"]["copy"] == 2
+        assert found["again"]["kept"] == 1 and found["again"]["undecided"] == {"count": 1, "examples": ["data/both"]}
+    text = migrate("plan", minio, volume, "--again", code=8).stdout
+    for line in ("copy    1 new, 1 replaced, 17 B;", "delete  1 that went from the source: data/legacy-gone\n", "stay    1 that only clients", "OPEN    1 changed on both sides: data/both\n", "exit code 8: both sides changed 1 keys; decide with --prefer"):
+        assert line in text, text
+    assert (would("--again", "--max-delete", "0", code=5)["delete"], would("--again", "--prefer", "source", code=0)["replace"]) == (1, 2)
+
+    # A round was made: what it left.
+    migrate("copy", minio, volume, "--id", "second", code=8)
+    assert "second" in refused("--id", "third")["problem"]
+    found = would("--prefer", "source", code=0)
+    assert (found["migration"], found["create"], found["replace"], found["delete"]) == ("copying", 0, 1, 1)
+    assert "taking it over again would succeed" in migrate("plan", minio, volume, "--prefer", "source").stdout
+    done = migrate("run", minio, volume, "--again", "--prefer", "source")
+    assert "added 0, replaced 1, deleted 1" in done.stdout
+    served = boto(fleet.gateway(volume))
+    held = {key: served.get_object(Bucket="data", Key=key)["Body"].read() for key in keys(served, "data")}
+    assert held == {"both": b"legacy", "legacy-added": b"more", "legacy-new": b"legacy client", "same": b"old", "served-new": b"late"}

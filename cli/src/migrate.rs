@@ -48,6 +48,13 @@ enum Command {
         /// Seconds in which objects may be read to estimate the time of the copy; 0 = none.
         #[arg(long, default_value_t = 3, value_name = "SECONDS")]
         measure: u64,
+        /// Of a store that was rolled back: say what taking it over again would do, as `run --again`.
+        #[arg(long, env = "FILESTORE_AGAIN")]
+        again: bool,
+        /// Who wins where both sides changed a key since a roll-back; without it such keys are
+        /// listed.
+        #[arg(long, value_enum)]
+        prefer: Option<reconcile::Winner>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -291,10 +298,14 @@ async fn dispatch(
             scope,
             tuning,
             measure,
+            again,
+            prefer,
             json,
         } => {
             let options = RunOptions {
                 measure: Duration::from_secs(measure),
+                again,
+                prefer: prefer.map(Into::into),
                 ..scope.apply(tuning.apply(sides.options()?), true)?
             };
             plan(&options, json, progress, cancel).await

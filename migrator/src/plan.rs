@@ -1,5 +1,6 @@
 //! What a migration would do, found by reading both sides and writing nothing.
 
+mod again;
 mod compare;
 mod measure;
 mod room;
@@ -18,6 +19,7 @@ use crate::source::{About, Tally, versions_left};
 use crate::target::Traits;
 use crate::{Error, Event, ExitCode, Result};
 
+pub use again::Again;
 pub use measure::Estimate;
 pub use room::Room;
 pub(crate) use text::loss_names;
@@ -105,7 +107,8 @@ pub struct Plan {
     pub skip: u64,
     /// Objects without an ETag to compare, judged by size and time in every pass.
     pub etag_unknown: u64,
-    /// Objects only on the target: `final` would delete them.
+    /// Objects only on the target: `final` would delete them. Of a second take-over those that went
+    /// from the source.
     pub delete: u64,
     /// The first of them.
     pub delete_examples: Vec<String>,
@@ -133,6 +136,9 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// Space on a volume.
     pub room: Option<Room>,
+    /// Of a target that was rolled back: what would become of what both sides wrote since. Room and
+    /// time are not estimated then.
+    pub again: Option<Again>,
     /// How long it may take.
     pub estimate: Option<Estimate>,
     /// Objects among those read for it that the source does not give; their errors.
@@ -173,6 +179,7 @@ impl Plan {
             losses: 0,
             notes: Vec::new(),
             room: None,
+            again: None,
             estimate: None,
             unreadable: Named::default(),
             verdict: Verdict::default(),
@@ -187,6 +194,11 @@ impl Plan {
     /// Why a run would not even begin.
     pub fn refusal(&self) -> Option<Error> {
         self.verdict.error(&self.target)
+    }
+
+    /// Whether a run would succeed.
+    pub(crate) fn judge(&mut self, conditions: &Conditions) {
+        self.verdict = verdict::verdict(self, conditions);
     }
 
     fn take(&mut self, tally: Tally) {
@@ -225,7 +237,7 @@ pub async fn plan(ends: &Ends, conditions: &Conditions, measure: Option<Duration
         plan.estimate = measured.estimate;
         plan.unreadable = measured.unreadable;
     }
-    plan.verdict = verdict::verdict(&plan, conditions);
+    plan.judge(conditions);
     Ok(plan)
 }
 

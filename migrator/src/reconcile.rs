@@ -26,9 +26,11 @@ mod step;
 mod sweep;
 mod view;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use filestore_common::BucketName;
 use filestore_common::marker::Counts;
 
 pub use decide::{Action, Change, Deletes, Holds, Open, Prefer, Rules, Side, Verdict, verdict};
@@ -86,6 +88,13 @@ pub(crate) struct Task<'a> {
     pub(crate) max_delete: Option<u64>,
 }
 
+/// What was written to a bucket (or would be).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Brought {
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
@@ -94,7 +103,11 @@ pub(crate) struct Found {
     pub(crate) added: u64,
     pub(crate) updated: u64,
     pub(crate) deleted: u64,
-    /// Of these, over a change of the other side.
+    /// The first names of these.
+    pub(crate) deleted_examples: Vec<String>,
+    /// What was added and updated, by the bucket's name on the written side.
+    pub(crate) brought: BTreeMap<BucketName, Brought>,
+    /// Of these three, over a change of the other side.
     pub(crate) overruled: u64,
     /// Conflicts decided for the written side, and deletions that were not wanted.
     pub(crate) settled: u64,
@@ -180,6 +193,18 @@ impl Found {
             Came::Open(Open::ChangedOnBoth) => &mut self.conflicts,
         };
         *came += 1;
+        match step.came {
+            Came::Added | Came::Updated => {
+                let brought = self.brought.entry(step.bucket.clone()).or_default();
+                brought.objects += 1;
+                brought.bytes += step.bytes;
+            }
+            Came::Deleted if self.deleted_examples.len() < EXAMPLES => {
+                let name = format!("{}/{}", step.bucket, step.key);
+                self.deleted_examples.push(name);
+            }
+            _ => {}
+        }
         self.overruled += u64::from(step.overruled);
         if matches!(step.came, Came::Open(_)) && self.examples.len() < EXAMPLES {
             self.examples.push(format!("{}/{}", step.bucket, step.key));
@@ -228,7 +253,7 @@ pub(crate) async fn reconcile(ends: &Ends, task: &Task<'_>) -> Result<Found> {
     let mut notes = Notes::new(task)?;
     let swept = sweep::sweep(ends, task, &applier, join, &mut notes).await;
     if swept.is_err() || notes.found.cut_short || task.dry_run {
-        notes.undecided.discard();
+        notes.discard();
         return swept.map(|()| notes.found);
     }
     let deleted = match admit(&notes.found, task.max_delete) {
@@ -239,8 +264,8 @@ pub(crate) async fn reconcile(ends: &Ends, task: &Task<'_>) -> Result<Found> {
         }
         admitted => admitted,
     };
-    notes.undecided.finish()?;
-    deleted.map(|()| notes.found)
+    let found = notes.finish()?;
+    deleted.map(|()| found)
 }
 
 /// Whether so many may be deleted.

@@ -146,6 +146,11 @@ pub async fn plan(
     deadline::keep(options.deadline, cancel, async |cancel| {
         let patience = patience(options, &progress, &cancel);
         let source = connect::source(configured(options)?, &patience).await?;
+        if let Some(again) = again::foreseen(options)? {
+            let options = &again.options;
+            let session = Session::open_migrated(options, source, false, &patience).await?;
+            return within(session, async |session| again.plan(session).await).await;
+        }
         let session = Session::open(options, source, false, &patience).await?;
         within(session, async |session| {
             let plan = session.planned(Some(options.measure)).await;

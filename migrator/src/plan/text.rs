@@ -5,6 +5,7 @@ use std::fmt;
 
 use filestore_common::marker::{MarkerState, NotCarried};
 
+use super::again;
 use super::{Plan, Refusal, Setting};
 use crate::ExitCode;
 use crate::source::{About, Reason};
@@ -76,7 +77,7 @@ fn about(f: &mut fmt::Formatter<'_>, about: &About) -> fmt::Result {
     writeln!(f, "        {}", told.join(", "))
 }
 
-fn names(examples: &[String], count: u64) -> String {
+pub(super) fn names(examples: &[String], count: u64) -> String {
     let more = if (examples.len() as u64) < count {
         ", …"
     } else {
@@ -106,7 +107,14 @@ impl Plan {
         }
         if self.delete > 0 {
             let names = names(&self.delete_examples, self.delete);
-            writeln!(f, "delete  {} only on the target: {names}", self.delete)?;
+            let whose = match self.again {
+                Some(_) => "that went from the source",
+                None => "only on the target",
+            };
+            writeln!(f, "delete  {} {whose}: {names}", self.delete)?;
+        }
+        if let Some(again) = &self.again {
+            write!(f, "{again}")?;
         }
         if self.hidden > 0 {
             let names = names(&self.hidden_examples, self.hidden);
@@ -219,6 +227,11 @@ impl Plan {
                 f,
                 "result  was cut over before: `run` only compares and never overwrites"
             );
+        }
+        if let Some(again) = &self.again
+            && self.verdict.refusals.is_empty()
+        {
+            return again::result(f, self, again);
         }
         match self.verdict.exit {
             ExitCode::Ok => writeln!(f, "result  a run would succeed"),

@@ -11,6 +11,8 @@ use crate::{Error, ExitCode, Kind, RunOptions};
 pub struct Conditions {
     /// Stage of a migration that was begun on the target.
     pub migration: Option<MarkerState>,
+    /// Why that cannot be gone on with.
+    pub refused: Option<Refusal>,
     /// Everything that cannot be carried may stay behind.
     pub accept_loss: bool,
     /// This list may stay behind, and no other.
@@ -28,6 +30,7 @@ impl Conditions {
     pub fn new(options: &RunOptions, migration: Option<MarkerState>) -> Self {
         Self {
             migration,
+            refused: None,
             accept_loss: options.accept_loss,
             accept: options.accept.clone(),
             fail_on_versions: options.fail_on_versions,
@@ -44,6 +47,15 @@ pub struct Refusal {
     pub problem: String,
     /// What to do.
     pub cure: String,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self {
+            problem: error.message.into(),
+            cure: error.cure.unwrap_or_default().into(),
+        }
+    }
 }
 
 /// Whether a run would succeed.
@@ -95,6 +107,8 @@ pub(super) fn verdict(plan: &Plan, conditions: &Conditions) -> Verdict {
     let unaccepted_losses = plan.losses > 0 && !accepted;
     let exit = if !refusals.is_empty() {
         ExitCode::Refused
+    } else if let Some(again) = plan.again.as_ref().filter(|a| a.exit() != ExitCode::Ok) {
+        again.exit()
     } else if (unaccepted_losses || plan.unreadable.count + plan.oversized.count > 0)
         && conditions.migration != Some(MarkerState::Cutover)
     {
@@ -110,22 +124,13 @@ pub(super) fn verdict(plan: &Plan, conditions: &Conditions) -> Verdict {
 }
 
 fn refusals(plan: &Plan, conditions: &Conditions) -> Vec<Refusal> {
-    let mut found = Vec::new();
+    let mut found = Vec::from_iter(conditions.refused.clone());
     let mut refuse = |problem: String, cure: &str| {
         found.push(Refusal {
             problem,
             cure: cure.into(),
         });
     };
-    if matches!(
-        conditions.migration,
-        Some(MarkerState::RollingBack | MarkerState::RolledBack)
-    ) {
-        refuse(
-            "was rolled back; the legacy store serves its clients again".into(),
-            "`filestore migrate copy` with a new --id takes it over again, writes of both sides kept",
-        );
-    }
     if let Some(pairs) = &plan.same_but_case {
         let problem = format!(
             "takes names that differ by case only for one; {} keys would be lost ({})",
@@ -194,6 +199,7 @@ mod tests {
 
     use super::*;
     use crate::plan::{Named, Room};
+    use crate::reconcile::Found;
     use crate::source::{Left, Reason, Tally};
     use crate::target::Traits;
 
@@ -308,7 +314,32 @@ mod tests {
         });
         let cut_over = |c: &mut Conditions| c.migration = Some(MarkerState::Cutover);
         assert_eq!(exit(&everything, cut_over), ExitCode::Ok);
-        let back = |c: &mut Conditions| c.migration = Some(MarkerState::RolledBack);
-        assert_eq!(exit(&everything, back), ExitCode::Refused);
+    }
+
+    #[test]
+    fn a_second_take_over_ends_as_what_it_finds() {
+        let over = |again: bool, found: Found| {
+            let plan = plan(|plan| plan.reconcile(found, Tally::default()));
+            exit(&plan, |c| {
+                c.migration = Some(MarkerState::RolledBack);
+                c.refused = (!again).then(|| Refusal {
+                    problem: "was rolled back".into(),
+                    cure: "--again".into(),
+                });
+            })
+        };
+        let kept = || Found {
+            added: 1,
+            deleted: 1,
+            left: 5,
+            ..Found::default()
+        };
+        assert_eq!(over(true, kept()), ExitCode::Ok);
+        assert_eq!(over(false, kept()), ExitCode::Refused);
+        let open = Found {
+            conflicts: 1,
+            ..kept()
+        };
+        assert_eq!(over(true, open), ExitCode::Conflicts);
     }
 }

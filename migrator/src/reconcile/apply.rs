@@ -371,6 +371,7 @@ impl<'a> Applier<'a> {
             return Ok(());
         }
         step.overruled = conflict;
+        step.bytes = reading.size;
         step.came = match did {
             Did::Add => Came::Added,
             _ => Came::Updated,

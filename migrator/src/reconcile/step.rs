@@ -35,6 +35,8 @@ pub(super) struct Step {
     pub(super) bucket: BucketName,
     pub(super) key: ObjectKey,
     pub(super) came: Came,
+    /// Size of what was written.
+    pub(super) bytes: u64,
     /// A change of the written side was undone.
     pub(super) overruled: bool,
     /// Legacy and served version, for the list of what is undecided.
@@ -66,6 +68,7 @@ impl Step {
             bucket,
             key,
             came: Came::Same,
+            bytes: 0,
             overruled: false,
             sides: (None, None),
             line,

@@ -22,7 +22,8 @@ use crate::{Error, Result};
 /// What looks leave behind beside the manifest.
 pub(super) struct Notes {
     pub(super) found: Found,
-    pub(super) undecided: Undecided,
+    /// None of a trial, which writes nothing.
+    undecided: Option<Undecided>,
     pub(super) doomed: Spool,
 }
 
@@ -30,7 +31,9 @@ impl Notes {
     pub(super) fn new(task: &Task<'_>) -> Result<Self> {
         Ok(Self {
             found: Found::default(),
-            undecided: Undecided::create(&task.run_file(DIVERGENCE_FILE))?,
+            undecided: (!task.dry_run)
+                .then(|| Undecided::create(&task.run_file(DIVERGENCE_FILE)))
+                .transpose()?,
             doomed: Spool::new(Some(task.state.run_dir(task.run_id))),
         })
     }
@@ -38,16 +41,32 @@ impl Notes {
     fn take(&mut self, step: &Step) -> Result<()> {
         self.found.count(step);
         match &step.came {
-            Came::Open(how) => {
-                let sides = step.sides.clone();
-                self.undecided.add(*how, &step.bucket, &step.key, sides)
-            }
+            Came::Open(how) => match &mut self.undecided {
+                Some(undecided) => {
+                    let sides = step.sides.clone();
+                    undecided.add(*how, &step.bucket, &step.key, sides)
+                }
+                None => Ok(()),
+            },
             Came::Doomed => self.doomed.push(&Doomed {
                 bucket: step.bucket.clone(),
                 key: step.key.clone(),
                 etag: None,
             }),
             _ => Ok(()),
+        }
+    }
+
+    /// Gives the list of what is undecided its name.
+    pub(super) fn finish(self) -> Result<Found> {
+        self.undecided.map_or(Ok(()), Undecided::finish)?;
+        Ok(self.found)
+    }
+
+    /// Leaves the list of the run before.
+    pub(super) fn discard(&mut self) {
+        if let Some(undecided) = self.undecided.take() {
+            undecided.discard();
         }
     }
 }

@@ -2,6 +2,7 @@
 //! again. The target holds what the run before carried and what its clients wrote, so both sides
 //! are brought together key by key instead of making one equal to the other.
 
+mod foreseen;
 mod left;
 mod read;
 mod round;
@@ -24,6 +25,7 @@ use crate::state::{State, new_marker, rfc3339};
 use crate::verify::Mode;
 use crate::{Endpoint, Error, ExitCode, Kind, Phase, Result, RunOptions, guard, manifest};
 
+pub(super) use foreseen::foreseen;
 pub(super) use round::asked;
 
 /// Which command takes it over.
@@ -147,10 +149,10 @@ async fn proceed(
     }
 }
 
-/// The new run begins with the manifest of the old one.
-fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
+/// The name of a new run, which no run on this volume had.
+fn new_id(options: &RunOptions, state: &State, old: &Marker) -> Result<String> {
     let now = rfc3339(SystemTime::now()).replace([':', '-'], "");
-    let given = session.options.run_id.clone();
+    let given = options.run_id.clone();
     let run_id = given.unwrap_or_else(|| format!("run-{now}"));
     if run_id == old.run_id {
         let problem = "is the id of the run that was rolled back";
@@ -166,6 +168,12 @@ fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
                 .with_cure("give another one with --id"),
         );
     }
+    Ok(run_id)
+}
+
+/// The new run begins with the manifest of the old one.
+fn begin(session: &Session<'_>, state: &State, old: &Marker) -> Result<Marker> {
+    let run_id = new_id(session.options, state, old)?;
     state.keep(old)?;
     manifest::copy(&state.manifest(&old.run_id), &state.manifest(&run_id))?;
     carry_over(&state.run_dir(&old.run_id), &state.run_dir(&run_id))?;
