@@ -168,9 +168,15 @@ def test_an_operator_killed_at_each_stage_goes_on(namespace, operator, legacy, w
 
 @pytest.mark.minutes(1)
 def test_a_manual_cut_over_waits(namespace, operator, legacy):
-    namespace.apply(takes_over(cutover="manual"))
+    size = sum(one["Size"] for one in legacy.client().list_objects_v2(Bucket=BUCKET)["Contents"])
+    namespace.apply(takes_over(cutover="manual", bandwidth=str(size // 15)))
+
+    def percent() -> int:
+        return namespace.get("filestore", "files").get("status", {}).get("migration", {}).get("copiedPercent", 0)
+
+    namespace.until("the first round tells how far it is", lambda: 0 < percent() < 100, 90)
     found = namespace.wait("Migrated=False/AwaitingApproval", seconds=180)
-    assert replicas(namespace) == 1
+    assert (replicas(namespace), found["status"]["migration"]["copiedPercent"]) == (1, 100)
     plan = found["status"]["migration"]["plan"]
     assert plan["wayBack"] is True
     objects = shown(legacy.client())

@@ -9,6 +9,7 @@ import threading
 import urllib.request
 
 from harness.cli import marker, migrate, migrate_command
+from harness.counting import CountingProxy
 from harness.proxy import Proxy
 from harness.s3 import boto, pattern
 from harness.servers import free_port
@@ -37,12 +38,12 @@ def get(address: str, path: str) -> str:
         return answer.read().decode()
 
 
-def filled(fleet, count: int = 20):
+def filled(fleet, count: int = 20, size: int = 1000):
     minio = fleet.minio()
     client = boto(minio)
     client.create_bucket(Bucket="data")
     for number in range(count):
-        client.put_object(Bucket="data", Key=f"{number:03d}", Body=pattern(1000))
+        client.put_object(Bucket="data", Key=f"{number:03d}", Body=pattern(size))
     return minio
 
 
@@ -92,6 +93,30 @@ def test_progress_as_json_is_json_to_the_last_line(fleet, tmp_path):
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     assert sorted(line["object"] for line in lines) == [f"data/{n:03d}" for n in range(20)]
     assert all(line["outcome"] == "copied" and line["bytes"] == 1000 for line in lines)
+
+
+def test_how_much_there_is_shows_while_the_first_pass_runs(fleet, tmp_path):
+    """The source is counted beside its first pass, by listings alone; later passes know it."""
+    minio = filled(fleet, 20, size=100_000)
+    volume = fleet.directory("volume")
+
+    def copied(*arguments: str) -> tuple[list[dict], list[dict[str, str]]]:
+        with CountingProxy(minio) as proxy:
+            done = migrate("copy", proxy, volume, "--progress", "json", *arguments)
+            return [json.loads(line) for line in done.stderr.splitlines()], proxy.lists()
+
+    # Slow enough that its end is not what tells.
+    events, listings = copied("--bandwidth", "200k")
+    told = [event for event in events if event["event"] == "progress" and event["phase"] == "copy" and event["objects"]["total"]]
+    assert told, events
+    assert all((event["objects"]["total"], event["bytes"]["total"]) == (20, 2_000_000) for event in told)
+    assert told[0]["bytes"]["done"] < 2_000_000 and told[0]["outcomes"]["copied"] < 20
+    end = next(event for event in events if event["event"] == "end")
+    assert (end["objects"]["done"], end["bytes"]["done"], end["outcomes"]["copied"]) == (20, 2_000_000, 20)
+    events, again = copied()
+    assert len(listings) == len(again) + 1
+    told = next(event for event in events if event["event"] == "progress")
+    assert (told["objects"]["total"], told["bytes"]["total"]) == (20, None)
 
 
 def test_the_report_has_the_outcome_of_every_object_that_was_touched(fleet, tmp_path):

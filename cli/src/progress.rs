@@ -207,6 +207,10 @@ impl State {
                 let begun = self.tracker.snapshot(now);
                 self.display.begin(&begun);
             }
+            Event::Expected { .. } => {
+                let counted = self.tracker.snapshot(now);
+                self.display.counted(&counted);
+            }
             Event::Failed(error) => self.failed(&error.to_string()),
             Event::Waiting { error, next } => {
                 let seconds = next.as_secs().max(1);

@@ -86,6 +86,10 @@ impl Source for Fitted {
         self.source.tells()
     }
 
+    fn lists_cheaply(&self) -> bool {
+        self.source.lists_cheaply()
+    }
+
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {
         self.source.survey(bucket).await
     }

@@ -62,11 +62,13 @@ pub enum Event<'a> {
         /// Bytes that the step will move.
         bytes: Option<u64>,
     },
-    /// How many objects the step will compare, as the last pass over them found; no more than a
-    /// guess.
+    /// How much the step will compare, as the last pass found or a listing beside this one; no more
+    /// than a guess.
     Expected {
         /// Objects.
         objects: u64,
+        /// Bytes of them, where they were counted.
+        bytes: Option<u64>,
     },
     /// One more object was compared.
     Listed {

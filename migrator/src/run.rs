@@ -201,8 +201,7 @@ pub async fn copy_from(
         session.precheck().await?;
         session.begin(Pass::Copy).await?;
         phase(&*progress, Phase::Copy, None, None);
-        session.expect()?;
-        let report = session.pass(Pass::Copy).await?;
+        let report = session.copy_pass().await?;
         Ok(Outcome {
             exit: report.exit(options.accepts(&report.tally)),
             ending: Ending::Incomplete,

@@ -1,6 +1,7 @@
 //! An opened migration: both ends, the state, and the steps that the commands are made of.
 
 mod admit;
+mod expect;
 mod look;
 
 use std::fs::File;
@@ -457,24 +458,6 @@ impl<'a> Session<'a> {
             checkpoint,
             whole: self.view.scope.covers(&Scope::recorded(scope.flatten())?),
         })
-    }
-
-    /// How many objects a pass that no plan precedes will compare, where an earlier one counted them.
-    pub(crate) fn expect(&self) -> Result<()> {
-        let run_id = worker::checkpoint_id(&self.run_id(), self.options.shard);
-        let known = self.state.as_ref().map(|state| state.checkpoint(&run_id));
-        let mut objects = known.transpose()?.map_or(0, |known| known.objects);
-        if let (0, Some(shard), Some(state)) = (objects, self.options.shard, &self.state) {
-            // The first time it is known from where the objects were cut.
-            let cuts = worker::known_cuts(state, &self.run_id(), shard.count)?;
-            let index = usize::try_from(shard.index).unwrap_or(usize::MAX);
-            let mine = cuts.and_then(|cuts| cuts.objects.get(index).copied());
-            objects = mine.unwrap_or_default();
-        }
-        if objects > 0 {
-            self.ends.progress.event(&Event::Expected { objects });
-        }
-        Ok(())
     }
 
     /// What may be deleted.

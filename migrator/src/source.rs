@@ -267,6 +267,12 @@ pub trait Source: Send + Sync + Debug {
     /// All current objects of a bucket. Memory does not grow with their number.
     fn list(&self, bucket: &BucketName) -> Listing;
 
+    /// Whether a second listing beside a pass costs little: a request per page, and no look at each
+    /// object.
+    fn lists_cheaply(&self) -> bool {
+        false
+    }
+
     /// As [`Source::list`], with [`Entry::meta`] where that costs no request per object. Unless
     /// [`Source::tells`] all of it, it may lack something, and says only which objects to look at.
     fn list_full(&self, bucket: &BucketName) -> Listing {

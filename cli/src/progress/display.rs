@@ -74,11 +74,7 @@ impl Display {
         match self {
             Self::Bars { main, .. } => {
                 main.set_prefix(now.phase.as_str());
-                main.set_style(if now.permille().is_some() {
-                    template("{prefix:8} [{bar:28}] {msg}")
-                } else {
-                    template("{prefix:8} {spinner} {msg}")
-                });
+                main.set_style(style(now));
                 self.tick(now);
             }
             Self::Plain if now.total.objects > 0 => {
@@ -91,6 +87,14 @@ impl Display {
             Self::Json => value(&json::state("phase", now)),
             Self::Plain | Self::Nothing => {}
         }
+    }
+
+    /// It is known how much there is to do.
+    pub(super) fn counted(&self, now: &Snapshot) {
+        if let Self::Bars { main, .. } = self {
+            main.set_style(style(now));
+        }
+        self.tick(now);
     }
 
     /// Time went by.
@@ -148,6 +152,14 @@ impl Display {
             Self::Plain | Self::Nothing => {}
         }
     }
+}
+
+fn style(now: &Snapshot) -> ProgressStyle {
+    template(if now.permille().is_some() {
+        "{prefix:8} [{bar:28}] {msg}"
+    } else {
+        "{prefix:8} {spinner} {msg}"
+    })
 }
 
 fn template(template: &str) -> ProgressStyle {

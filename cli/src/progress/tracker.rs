@@ -36,8 +36,11 @@ pub(crate) struct Tracker {
     failed: u64,
     outcomes: Outcomes,
     copied_bytes: u64,
+    /// Of it, in this phase.
+    phase_copied_bytes: u64,
     retries: u64,
-    current: Vec<String>,
+    /// What is being copied, with its size in bytes.
+    current: Vec<(String, u64)>,
     samples: VecDeque<(Instant, Amount)>,
     left: Option<LeftBehind>,
     failures: Vec<String>,
@@ -61,6 +64,7 @@ impl Tracker {
             failed: 0,
             outcomes: Outcomes::default(),
             copied_bytes: 0,
+            phase_copied_bytes: 0,
             retries: 0,
             current: Vec::new(),
             samples: VecDeque::new(),
@@ -91,13 +95,11 @@ impl Tracker {
                 self.listed = Amount::default();
                 self.moved = Amount::default();
                 self.failed = 0;
+                self.phase_copied_bytes = 0;
                 self.samples.clear();
                 self.waiting = None;
             }
-            Event::Expected { objects } => {
-                self.total.objects = *objects;
-                self.compares = true;
-            }
+            Event::Expected { objects, bytes } => self.expect(*objects, bytes.unwrap_or(0)),
             Event::Listed { bytes } => {
                 self.listed.objects += 1;
                 self.listed.bytes += bytes;
@@ -107,12 +109,13 @@ impl Tracker {
                 self.moved.objects += 1;
                 self.outcomes.copied += 1;
                 self.copied_bytes += bytes;
+                self.phase_copied_bytes += bytes;
             }
             Event::Skipped => self.outcomes.skipped += 1,
             Event::Deleted { .. } => self.outcomes.deleted += 1,
-            Event::Started { object, .. } => self.current.push((*object).to_owned()),
+            Event::Started { object, bytes } => self.current.push(((*object).to_owned(), *bytes)),
             Event::Ended { object } => {
-                if let Some(place) = self.current.iter().position(|name| name == object) {
+                if let Some(place) = self.current.iter().position(|(name, _)| name == object) {
                     self.current.remove(place);
                 }
             }
@@ -152,13 +155,34 @@ impl Tracker {
         }
     }
 
-    /// The phase counts copies where it was told how many; comparisons count what they listed.
+    /// So much is to be compared.
+    fn expect(&mut self, objects: u64, bytes: u64) {
+        self.total = Amount { objects, bytes };
+        self.compares = true;
+        self.samples.clear();
+    }
+
+    /// The phase counts copies where it was told how many; comparisons count what they listed. Of a
+    /// pass whose bytes were counted beforehand, what is being copied is not done yet.
     fn done(&self) -> Amount {
         match self.phase {
             Phase::Copy if self.total.objects > 0 && !self.compares => Amount {
                 objects: self.moved.objects + self.failed,
                 bytes: self.moved.bytes,
             },
+            Phase::Copy if self.total.bytes > 0 => {
+                let under_way: u64 = self.current.iter().map(|(_, bytes)| bytes).sum();
+                // Also what was moved in vain: never more than what it was for.
+                let moved = self.moved.bytes.saturating_sub(self.phase_copied_bytes);
+                let left = under_way.saturating_sub(moved);
+                Amount {
+                    objects: self
+                        .listed
+                        .objects
+                        .saturating_sub(self.current.len() as u64),
+                    bytes: self.listed.bytes.saturating_sub(left),
+                }
+            }
             _ => Amount {
                 objects: self.listed.objects,
                 bytes: self.moved.bytes,
@@ -169,12 +193,17 @@ impl Tracker {
     /// The moment `now`; also takes a sample for the rate.
     pub(crate) fn snapshot(&mut self, now: Instant) -> Snapshot {
         let done = self.done();
+        // What is skipped is done, and was not moved.
+        let sample = Amount {
+            bytes: self.moved.bytes,
+            ..done
+        };
         if self
             .samples
             .back()
             .is_none_or(|(at, _)| now.duration_since(*at) >= SAMPLE_EVERY)
         {
-            self.samples.push_back((now, done));
+            self.samples.push_back((now, sample));
         }
         while self.samples.len() > 2
             && self
@@ -192,8 +221,8 @@ impl Tracker {
             .unwrap_or_else(|| (self.phase_began, Amount::default()));
         let span = now.duration_since(since);
         let rate = Amount {
-            objects: per_second(done.objects.saturating_sub(before.objects), span),
-            bytes: per_second(done.bytes.saturating_sub(before.bytes), span),
+            objects: per_second(sample.objects.saturating_sub(before.objects), span),
+            bytes: per_second(sample.bytes.saturating_sub(before.bytes), span),
         };
         let phase_elapsed = now.duration_since(self.phase_began);
         let mut spent = self.spent.clone();
@@ -211,7 +240,12 @@ impl Tracker {
             copied_bytes: self.copied_bytes,
             retries: self.retries,
             in_flight: self.current.len(),
-            current: self.current.iter().take(3).cloned().collect(),
+            current: self
+                .current
+                .iter()
+                .take(3)
+                .map(|(object, _)| object.clone())
+                .collect(),
             rate,
             eta: eta(done, self.total, phase_elapsed),
             left: self.left.clone(),
@@ -254,157 +288,4 @@ fn eta(done: Amount, total: Amount, elapsed: Duration) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use filestore_migrator::{Error, Kind};
-
-    use super::snapshot::permille;
-    use super::*;
-
-    fn amount(objects: u64, bytes: u64) -> Amount {
-        Amount { objects, bytes }
-    }
-
-    fn phase(phase: Phase, objects: Option<u64>, bytes: Option<u64>) -> Event<'static> {
-        Event::Phase {
-            phase,
-            objects,
-            bytes,
-        }
-    }
-
-    #[test]
-    fn the_time_left_is_that_of_what_is_further_behind() {
-        let second = Duration::from_secs(10);
-        assert_eq!(eta(amount(5, 0), amount(10, 0), second), Some(second));
-        assert_eq!(
-            eta(amount(5, 10), amount(10, 100), second),
-            Some(Duration::from_secs(90))
-        );
-        assert_eq!(eta(amount(0, 10), amount(10, 100), second), None);
-        assert_eq!(eta(amount(7, 7), amount(0, 0), second), None);
-        assert_eq!(permille(amount(5, 10), amount(10, 100)), Some(100));
-        assert_eq!(permille(amount(5, 10), amount(0, 0)), None);
-    }
-
-    #[test]
-    fn a_store_that_does_not_answer_is_the_last_error_also_later() {
-        let now = Instant::now();
-        let mut tracker = Tracker::new(now);
-        let error = Error::new(Kind::Down, "list buckets", "http://m:9000", "refused");
-        let next = Duration::from_secs(2);
-        tracker.apply(
-            &Event::Waiting {
-                error: &error,
-                next,
-            },
-            now,
-        );
-        let seen = tracker.snapshot(now);
-        assert_eq!(seen.phase, Phase::Connect);
-        assert_eq!(seen.last_error.unwrap().1, seen.waiting.unwrap());
-        tracker.apply(&Event::Listed { bytes: 1 }, now);
-        let seen = tracker.snapshot(now);
-        assert_eq!(seen.waiting, None);
-        assert!(seen.last_error.is_some());
-    }
-
-    #[test]
-    fn the_rate_is_of_the_last_moments() {
-        let begin = Instant::now();
-        let mut tracker = Tracker::new(begin);
-        tracker.apply(&phase(Phase::Copy, Some(1000), Some(1_000_000)), begin);
-        for second in 0..100u64 {
-            let now = begin + Duration::from_secs(second);
-            // Fast for a minute, then ten times slower.
-            for _ in 0..if second < 60 { 100 } else { 10 } {
-                tracker.apply(&Event::Bytes(7), now);
-                tracker.apply(
-                    &Event::Copied {
-                        object: "b/k",
-                        bytes: 7,
-                    },
-                    now,
-                );
-            }
-            tracker.snapshot(now);
-        }
-        let last = tracker.snapshot(begin + Duration::from_secs(99));
-        assert_eq!((last.rate.objects, last.rate.bytes), (10, 70));
-        assert_eq!(last.outcomes.copied, 60 * 100 + 40 * 10);
-    }
-
-    #[test]
-    fn the_time_of_a_phase_is_that_of_all_its_rounds() {
-        let begin = Instant::now();
-        let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut tracker = Tracker::new(begin);
-        for (second, next) in [
-            (1, Phase::Held),
-            (4, Phase::Final),
-            (6, Phase::Verify),
-            (7, Phase::Final),
-            (12, Phase::Verify),
-        ] {
-            tracker.apply(&phase(next, None, None), at(second));
-        }
-        let spent = tracker.snapshot(at(20)).spent;
-        for (phase, seconds) in [
-            (Phase::Connect, 1),
-            (Phase::Held, 3),
-            (Phase::Final, 7),
-            (Phase::Verify, 9),
-        ] {
-            assert_eq!(spent[&phase], Duration::from_secs(seconds), "{phase:?}");
-        }
-        assert!(!spent.contains_key(&Phase::Mark));
-    }
-
-    #[test]
-    fn a_comparison_counts_what_it_compared() {
-        let now = Instant::now();
-        let mut tracker = Tracker::new(now);
-        tracker.apply(&phase(Phase::Verify, Some(2), None), now);
-        tracker.apply(&Event::Listed { bytes: 5 }, now);
-        let seen = tracker.snapshot(now);
-        assert_eq!((seen.done.objects, seen.permille()), (1, Some(500)));
-    }
-
-    /// A pass that no plan precedes is counted against the pass before it.
-    #[test]
-    fn an_expected_number_is_of_objects_to_compare() {
-        let now = Instant::now();
-        let mut tracker = Tracker::new(now);
-        tracker.apply(&phase(Phase::Copy, None, None), now);
-        tracker.apply(&Event::Expected { objects: 4 }, now);
-        tracker.apply(&Event::Listed { bytes: 5 }, now);
-        let copied = Event::Copied {
-            object: "b/k",
-            bytes: 5,
-        };
-        tracker.apply(&copied, now);
-        tracker.apply(&Event::Listed { bytes: 5 }, now);
-        let seen = tracker.snapshot(now + Duration::from_secs(10));
-        assert_eq!((seen.done.objects, seen.permille()), (2, Some(500)));
-        assert_eq!(seen.eta, Some(Duration::from_secs(10)));
-        // The next step knows nothing of it.
-        tracker.apply(&phase(Phase::Copy, Some(1), Some(5)), now);
-        tracker.apply(&Event::Listed { bytes: 5 }, now);
-        let seen = tracker.snapshot(now);
-        assert_eq!((seen.done.objects, seen.total.objects), (0, 1));
-    }
-
-    #[test]
-    fn what_is_in_flight_leaves_whatever_became_of_it() {
-        let now = Instant::now();
-        let mut tracker = Tracker::new(now);
-        for object in ["b/1", "b/2"] {
-            tracker.apply(&Event::Started { object, bytes: 1 }, now);
-        }
-        tracker.apply(&Event::Ended { object: "b/1" }, now);
-        let seen = tracker.snapshot(now);
-        assert_eq!(
-            (seen.in_flight, &*seen.current),
-            (1, &["b/2".to_owned()][..])
-        );
-    }
-}
+mod tests;

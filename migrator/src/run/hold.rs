@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::{Apart, Ending, Outcome};
 use crate::pass::Report;
 use crate::plan::loss_names;
-use crate::policy::Pass;
 use crate::session::{Session, phase};
 use crate::{Error, Event, ExitCode, Kind, Phase, Result};
 
@@ -43,7 +42,7 @@ pub(super) fn check(file: &Path) -> Result<()> {
 pub(super) async fn hold(session: &mut Session<'_>, file: &Path) -> Result<Hold> {
     let progress = session.ends.progress.clone();
     phase(&*progress, Phase::Copy, None, None);
-    let report = session.pass(Pass::Copy).await?;
+    let report = session.copy_pass().await?;
     if report.tally.losses() > 0 && !session.options.accepts(&report.tally) {
         let names = loss_names(&report.tally.clone().into_marker());
         let mut summary = report.to_string() + &session.view.unfitted();

@@ -130,6 +130,10 @@ impl Source for ScopedSource {
         self.inner.tells()
     }
 
+    fn lists_cheaply(&self) -> bool {
+        self.inner.lists_cheaply()
+    }
+
     async fn survey(&self, bucket: &BucketName) -> Result<Tally> {
         let keys = self.view.keys(bucket);
         self.inner.survey_within(&self.own(bucket)?, &keys).await

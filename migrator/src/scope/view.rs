@@ -46,7 +46,7 @@ impl View {
     }
 
     /// What a bucket of the source is shown as; `None` when it is not.
-    pub(super) fn source_shown(&self, own: &str) -> Option<BucketName> {
+    pub(crate) fn source_shown(&self, own: &str) -> Option<BucketName> {
         let name = if self.backwards {
             BucketName::new(own).ok()?
         } else {

@@ -155,6 +155,10 @@ impl Source for S3Source {
         self.list_within(bucket, Keys::all())
     }
 
+    fn lists_cheaply(&self) -> bool {
+        true
+    }
+
     fn list_within(&self, bucket: &BucketName, keys: Keys) -> Listing {
         list(self.s3.clone(), bucket.clone(), keys)
     }

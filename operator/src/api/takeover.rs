@@ -14,7 +14,8 @@ pub struct MigrationStatus {
     /// Name of the run, from the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// How much is copied, in percent of the bytes that the plan found.
+    /// How much is copied, in percent: of the bytes that were counted when the first round began, in
+    /// later ones of the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copied_percent: Option<i32>,
     /// Objects that were carried.
