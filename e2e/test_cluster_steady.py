@@ -291,7 +291,11 @@ def test_a_round_with_nothing_to_do_writes_nothing(namespace, operator):
     namespace.wait("Ready=True/Serving")
     namespace.until("used space is told", lambda: namespace.get("filestore", "files")["status"]["storage"].get("usedPercent") is not None)
     namespace.until("nothing is written for a while", operator.quiet)
-    before, rounds = list(server.changes()), operator.metric("filestore_operator_rounds_total")
+
+    def used() -> int:
+        return namespace.get("filestore", "files")["status"]["storage"]["usedPercent"]
+
+    before, full, rounds = list(server.changes()), used(), operator.metric("filestore_operator_rounds_total")
     # Each of these is a round; none changes anything that the operator means.
     for number in range(3):
         for kind in ("deployment", "service", "configmap"):
@@ -299,7 +303,11 @@ def test_a_round_with_nothing_to_do_writes_nothing(namespace, operator):
             namespace("annotate", kind, name, "--overwrite", f"seen={number}")
         namespace.until("a round was made", lambda seen=rounds + number: operator.metric("filestore_operator_rounds_total") > seen)
     namespace.until("nothing is written for a while", operator.quiet)
-    assert server.changes() == before
+    after = server.changes()[len(before):]
+    if used() != full:
+        # The disk of the node is others', too: to say so is right.
+        after = [(method, path) for method, path in after if not path.endswith("/filestores/files/status")]
+    assert after == []
     assert [path for method, path in server.writes if "/leases" in path], "the lease is renewed: the proxy sees what is written"
 
     # One field is put back by one write, with one event.

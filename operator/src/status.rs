@@ -331,9 +331,22 @@ fn storage(
         claim_name: filestore.storage.claim.clone(),
         volume_name: spec.and_then(|spec| spec.volume_name.clone()),
         capacity: capacity(observed),
-        // A gateway that cannot be asked for a moment has not become empty.
-        used_percent: observed.told.used_percent.or(before),
+        used_percent: used_percent(observed.told.used_permille, before),
     }
+}
+
+/// How full the volume is: whole points, rounded down. Every change is a write, so a volume that
+/// wavers about the edge of a point keeps what was said before until it is half a point beyond.
+fn used_percent(permille: Option<i32>, before: Option<i32>) -> Option<i32> {
+    // A gateway that cannot be asked for a moment has not become empty.
+    let Some(now) = permille else {
+        return before;
+    };
+    let still = before.filter(|before| {
+        let said = before.saturating_mul(10);
+        now < 1000 && (said.saturating_sub(5)..said.saturating_add(15)).contains(&now)
+    });
+    still.or(Some(now / 10))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 /// Numbers from a pod; `None` where its metrics do not have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// How full the volume is, in percent.
-    pub used_percent: Option<i32>,
+    /// How full the volume is, in thousandths.
+    pub used_permille: Option<i32>,
     /// How much of what the copy will move is moved, in percent.
     pub copied_percent: Option<i32>,
     /// Objects that the present phase is through with.
@@ -47,7 +47,7 @@ pub fn read(text: &str) -> Told {
         |name: &str| value(&format!("filestore_migrate_phase{{phase=\"{name}\"}}")) == Some(1.0);
     let part = |part: Option<f64>, whole: Option<f64>| {
         let (part, whole) = (part?, whole?);
-        (whole > 0.0).then(|| percent(part / whole))
+        (whole > 0.0).then(|| part / whole)
     };
     let size = value("filestore_store_size_bytes");
     let used = size.zip(value("filestore_store_available_bytes"));
@@ -63,8 +63,11 @@ pub fn read(text: &str) -> Told {
     let copied = part(value("filestore_migrate_phase_bytes_done"), bytes_expected)
         .or_else(|| part(objects, value("filestore_migrate_phase_objects_expected")));
     Told {
-        used_percent: part(used.map(|(size, available)| size - available), size),
-        copied_percent: copied.filter(|_| phase("copy")),
+        used_permille: part(used.map(|(size, available)| size - available), size)
+            .map(|used| down(used, 1000.0)),
+        copied_percent: copied
+            .filter(|_| phase("copy"))
+            .map(|copied| down(copied, 100.0)),
         objects: objects.map(whole).filter(|_| phase("copy")),
         objects_expected: value("filestore_migrate_phase_objects_expected")
             .map(whole)
@@ -126,11 +129,11 @@ fn whole(value: f64) -> i64 {
     whole
 }
 
-/// Rounded down: 100 is when everything is done.
-fn percent(part: f64) -> i32 {
-    #[expect(clippy::cast_possible_truncation, reason = "between 0 and 100")]
-    let percent = (part.clamp(0.0, 1.0) * 100.0) as i32;
-    percent
+/// So many parts of a whole, rounded down: all of them is when everything is done.
+fn down(part: f64, whole: f64) -> i32 {
+    #[expect(clippy::cast_possible_truncation, reason = "between 0 and `whole`")]
+    let parts = (part.clamp(0.0, 1.0) * whole) as i32;
+    parts
 }
 
 #[cfg(test)]
@@ -141,7 +144,7 @@ mod tests {
     fn a_gateway_tells_how_full_the_volume_is() {
         let text = "# HELP filestore_store_size_bytes Size.\n\
             filestore_store_size_bytes 1000\nfilestore_store_available_bytes 251\n# EOF\n";
-        assert_eq!(read(text).used_percent, Some(74));
+        assert_eq!(read(text).used_permille, Some(749));
         assert_eq!(
             read("filestore_store_size_bytes 0\nfilestore_store_available_bytes 0\n"),
             Told::default()

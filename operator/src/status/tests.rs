@@ -372,3 +372,29 @@ fn time_moves_only_with_the_status_of_a_condition() {
     assert_eq!(since(&second, reason::READY), 2_000_000);
     assert_eq!(since(&second, reason::STALLED), 1_000_000);
 }
+
+/// A node's disk is never still; what is said of it is, until that would be wrong.
+#[test]
+fn a_volume_that_wavers_about_a_point_says_one_thing() {
+    for (permille, before, said) in [
+        (Some(749), None, Some(74)),
+        (Some(751), Some(74), Some(74)),
+        (Some(754), Some(74), Some(74)),
+        (Some(755), Some(74), Some(75)),
+        (Some(749), Some(75), Some(75)),
+        (Some(745), Some(75), Some(75)),
+        (Some(744), Some(75), Some(74)),
+        (Some(120), Some(75), Some(12)),
+        // Empty and full are said at once.
+        (Some(0), Some(1), Some(0)),
+        (Some(1000), Some(99), Some(100)),
+        (None, Some(74), Some(74)),
+        (None, None, None),
+    ] {
+        assert_eq!(
+            used_percent(permille, before),
+            said,
+            "{permille:?} {before:?}"
+        );
+    }
+}
