@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,6 +23,7 @@ pytestmark = [needs_cluster, needs_minio]
 BUCKET = "ryax-filestore"
 # Folder of the script that runs a command on the node, when the cluster is ours.
 NODE = os.environ.get("FILESTORE_E2E_NODE", "")
+SAID_WITHIN = 30  # seconds in which people are told what is in the way
 
 
 def on_node(*command: str) -> str:
@@ -241,26 +243,30 @@ def test_what_is_in_the_way_is_said_and_the_legacy_store_serves(namespace, opera
     namespace.apply(
         *dead(namespace),
         secret("wrong", **{"root-user": "nobody", "root-password": "not-the-password"}),
+        *waiting(namespace, "once", claim={"accessModes": ["ReadWriteOncePod"], "resources": {"requests": {"storage": "1Gi"}}}),
+        *waiting(namespace, "scratch", volume={"name": "data", "emptyDir": {}}),
+    )
+    made = [
         broken("wrong-keys", service=NAME, credentials={"secretRef": {"name": "wrong"}}),
         broken("no-claim", {"existingClaim": "absent"}),
         broken("no-drive", existingClaim="absent"),
         broken("no-secret", service=NAME, credentials={"secretRef": {"name": "absent"}}),
         broken("down", service="dead"),
-        *waiting(namespace, "once", claim={"accessModes": ["ReadWriteOncePod"], "resources": {"requests": {"storage": "1Gi"}}}),
         broken("one-pod", service="once"),
-        *waiting(namespace, "scratch", volume={"name": "data", "emptyDir": {}}),
         broken("no-volume", service="scratch"),
-    )
+    ]
     expected = {"wrong-keys": ("Migrated=False/CredentialsRefused", "access key"), "no-claim": ("StorageReady=False/ClaimMissing", "absent"),
                 "no-drive": ("Migrated=False/SourceMissing", "absent"), "no-secret": ("CredentialsReady=False/SecretMissing", "absent"), "down": ("Migrated=False/SourceUnreachable", "http://dead.|does not answer"),
                 "one-pod": ("Migrated=False/SourceUnsupported", "ReadWriteOncePod: no pod reads it beside the legacy store; scale it to 0"), "no-volume": ("Migrated=False/SourceUnsupported", "an emptyDir, which goes with the pod")}
     if NODE:
         path = volumes("small", "tmpfs", "size=8m")
         volumes("plain", "ramfs", "mode=777")
-        namespace.apply(broken("full", {"existingClaim": "small"}), broken("no-xattr", {"existingClaim": "plain", "metadata": "xattr"}))
+        made += [broken("full", {"existingClaim": "small"}), broken("no-xattr", {"existingClaim": "plain", "metadata": "xattr"})]
         expected |= {"full": ("Migrated=False/ObjectsFailed", "space"), "no-xattr": ("Migrated=False/Refused", "attributes")}
+    namespace.apply(*made)
+    end = time.monotonic() + SAID_WITHIN
     for name, (wanted, words) in expected.items():
-        namespace.wait(wanted, name, seconds=60)
+        namespace.wait(wanted, name, seconds=end - time.monotonic())
         told = condition(namespace, wanted.partition("=")[0], name)["message"]
         assert any(word in told for word in words.split("|")), (name, told)
         assert condition(namespace, "Ready", name)["status"] == "False", name
