@@ -96,7 +96,49 @@ fn replaced(page: &str, name: &str, table: &str) -> String {
     format!("{head}{begin}\n{table}\n{end}{tail}")
 }
 
-/// `docs/asks.md` names tests as `file::test`, with `…` for the file that was named before.
+/// Names of tests on a page that do not exist, and how many do. A test is `file::test` or `file test`,
+/// with `…` for the file that was named before.
+fn missing_tests(page: &str) -> (Vec<String>, usize) {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut file = String::new();
+    let mut keyword = "fn";
+    let (mut missing, mut found) = (Vec::new(), 0);
+    for code in page.split('`').skip(1).step_by(2) {
+        let Some((path, test)) = code.split_once("::").or_else(|| code.split_once(' ')) else {
+            continue;
+        };
+        match path.rsplit_once('.') {
+            Some((_, "rs")) => keyword = "fn",
+            Some((_, "py")) => keyword = "def",
+            _ if path == "…" || path.is_empty() => {}
+            _ => continue,
+        }
+        if path.contains('.') {
+            path.clone_into(&mut file);
+        }
+        let source = std::fs::read_to_string(root.join(&file)).unwrap_or_default();
+        if source.contains(&format!("{keyword} {test}(")) {
+            found += 1;
+        } else {
+            missing.push(format!("{file} has no test {test}"));
+        }
+    }
+    (missing, found)
+}
+
+#[test]
+fn tests_that_the_table_of_cases_names_exist() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = std::fs::read_to_string(root.join("docs/migration-cases.md")).unwrap();
+    let (missing, found) = missing_tests(&page);
+    assert!(missing.is_empty(), "docs/migration-cases.md: {missing:#?}");
+    assert!(found > 69, "{found}");
+    let cases = page
+        .lines()
+        .filter_map(|row| row.strip_prefix("| O")?.get(..2)?.parse().ok());
+    assert_eq!(cases.collect::<Vec<u32>>(), (1..=19).collect::<Vec<_>>());
+}
+
 #[test]
 fn tests_that_the_table_of_asks_names_exist() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -107,21 +149,7 @@ fn tests_that_the_table_of_asks_names_exist() {
         .filter_map(|cell| cell.trim().parse().ok())
         .collect();
     assert_eq!(numbers, (1..=39).collect::<Vec<_>>());
-    let mut file = String::new();
-    let mut named = 0;
-    let mut missing = Vec::new();
-    for (path, test) in page.split('`').filter_map(|code| code.split_once("::")) {
-        if path != "…" {
-            path.clone_into(&mut file);
-        }
-        let text = std::fs::read_to_string(root.join(&file)).unwrap_or_default();
-        let is_rust = PathBuf::from(&file).extension() == Some("rs".as_ref());
-        let keyword = if is_rust { "fn" } else { "def" };
-        if !text.contains(&format!("{keyword} {test}(")) {
-            missing.push(format!("{file} has no test {test}"));
-        }
-        named += 1;
-    }
+    let (missing, named) = missing_tests(&page);
     assert!(missing.is_empty(), "docs/asks.md: {missing:#?}");
     assert!(named > 39, "{named}");
     for row in rows.iter().filter(|row| !row.starts_with("| #")) {
